@@ -25,6 +25,8 @@ _FEW = 1 << 19
 _TILE = 512
 """Number of points hashed at once: their fractions and sums stay in the first-level cache."""
 
+_BLOCK = 1 << 12
+"""Number of reports whose bits are unpacked at once."""
 _REPORTS = 128
 """Number of reports that are counted together by one pair of moduli."""
 
@@ -191,10 +193,11 @@ def _sum_of_squares(counts: Any, scale: float, offsets: Any) -> Any:
 def _add_unpacked(
     counts: AnyInts, rows: RowNumbers, payloads: Bytes, start: int, stop: int
 ) -> None:
-    some = (start <= rows) & (rows < stop)
-    bits = np.unpackbits(payloads[some], axis=1, bitorder="little", count=counts.shape[1])
-    for row, ones in zip(rows[some].tolist(), bits, strict=True):
-        counts[row] += ones
+    some = np.flatnonzero((start <= rows) & (rows < stop))
+    for block in np.split(some, range(_BLOCK, some.size, _BLOCK)):
+        bits = np.unpackbits(payloads[block], axis=1, bitorder="little", count=counts.shape[1])
+        for row, ones in zip(rows[block].tolist(), bits, strict=True):
+            counts[row] += ones
 
 
 @compiled(few=1 << 24, plain=_add_unpacked)
@@ -262,8 +265,8 @@ def _count_in_arrays(
     pairs = np.zeros((size, 4), dtype=np.int32)
     for (modulus, other, start), is_wide in zip(moduli.tolist(), is_widest, strict=True):
         keys = start + left[:, modulus - 1].astype(np.int64) * other + right[:, other - 1]
-        for statistic in range(counted.shape[1] if is_wide else 0):
-            np.add.at(sums[:, statistic], keys, counted[:, statistic])
+        for s in range(counted.shape[1] if is_wide else 0):
+            np.add.at(sums[:, s], keys, counted[:, s])
         order = np.argsort(keys, kind="stable")
         places = np.arange(keys.size) - np.searchsorted(keys[order], keys[order])
         ends = np.flatnonzero(places & 1)
