@@ -57,16 +57,17 @@ def batch_memory(folder: Path) -> float:
     return all_of_them.peak_mib - hardly_any.peak_mib
 
 
-def dependencies() -> set[str]:
-    """Return the packages that the base install brings."""
+def dependencies(extra: str = "") -> set[str]:
+    """Return the packages that the base install brings, with those of an `extra`."""
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
-    return with_dependencies(project["dependencies"])
+    more = project["optional-dependencies"][extra] if extra else []
+    return with_dependencies([*project["dependencies"], *more])
 
 
-def installed(folder: Path) -> float:
+def installed(extra: str = "") -> float:
     import ldp
 
-    return installed_mib(dependencies()) + size_mib(Path(ldp.__path__[0]).rglob("*"))
+    return installed_mib(dependencies(extra)) + size_mib(Path(ldp.__path__[0]).rglob("*"))
 
 
 @cache
@@ -224,8 +225,15 @@ BENCHMARKS = (
         key="installed",
         name="base install on disk, dependencies included",
         unit="MiB",
-        measure=installed,
+        measure=lambda folder: installed(),
         bar=5,
+    ),
+    Benchmark(
+        key="installed_server",
+        name="install with the extra server, the same",
+        unit="MiB",
+        measure=lambda folder: installed("server"),
+        bar=467,
     ),
     Benchmark(
         key="unary_batch",
