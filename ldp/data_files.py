@@ -134,8 +134,8 @@ class DataTable(NamedTuple):
         is_pair = [*map(str.lower, self.header)] in ([name.lower(), kind] for kind in KINDS)
         is_open = not self.reading.is_private
         if counts and (is_pair or (is_open and self._may_hold(counts, name))):
-            what = "may count people, and --column reads one a row: repeat rows, or rename that"
-            other = "column; `ldp compare --population` reads value,count"
+            what = "may count people, and --column reads one a row: repeat rows, or rename it;"
+            other = "`ldp compare --population` reads value,count"
             raise ParameterError(f"{self.path}: {counts[0]} {what} {other}")
 
     def _may_hold(self, counts: list[str], name: str) -> bool:

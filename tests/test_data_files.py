@@ -545,7 +545,7 @@ def test_counts_by_other_names_are_no_people(text: str, tmp_path: Path) -> None:
         if text in PEOPLE:
             table.require_people("city")
         elif ",os," not in text or table.path == path:
-            with pytest.raises(ParameterError, match=r"may count people, .*, or rename that"):
+            with pytest.raises(ParameterError, match=r"may count people, .*, or rename it; "):
                 table.require_people("city")
     read_table(path, Reading(is_private=True)).require_people("city")
 

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ldp.errors import MissingPackage
+
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
 SlicePart = TypeVar("SlicePart")
 
 
-LARGE = 1 << 20
-"""Numbers in an argument from which a loop without numba says so; 8 times as many in all."""
+LARGE = 1 << 22
+"""Numbers in the calls of a loop, in all, from which it says that numba is missing."""
 
 
 def compiled(
@@ -69,13 +71,11 @@ class _Loop:
             return self.plain(*arguments)
 
     def _without_numba(self, *arguments: Any) -> Any:
-        self.few -= (size := _largest(arguments))
-        if max(size, -self.few / 8) > LARGE:
+        self.few -= _largest(arguments)
+        if self.few < -LARGE:
             self.few = 0
-            warnings.warn(
-                "without numba large inputs take longer: pip install '.[fast]'",
-                stacklevel=2,
-            )
+            missing = MissingPackage.of("a fast answer", "numba", "fast")
+            warnings.warn(str(missing), stacklevel=2)
         return self._interpreted(*arguments)
 
     @cached_property

@@ -144,7 +144,8 @@ def walsh_hadamard(counts: AnyInts) -> Ints:
 
 
 def negative_signs(columns: Ints, cells: Ints) -> Ints:
-    """Return popcount(columns & cells) & 1, which is 1 where the Hadamard sign is a minus."""
+    """Return popcount(columns & cells) & 1, which is 1 where the Hadamard sign is a minus:
+    int64, of the shape to which they broadcast."""
     signs: Ints = (np.bitwise_count(columns & cells) & 1).astype(np.int64)
     return signs
 
@@ -268,8 +269,8 @@ def _count_in_arrays(
         for s in range(counted.shape[1] if is_wide else 0):
             np.add.at(sums[:, s], keys, counted[:, s])
         order = np.argsort(keys, kind="stable")
-        places = np.arange(keys.size) - np.searchsorted(keys[order], keys[order])
-        ends = np.flatnonzero(places & 1)
+        rank = np.arange(keys.size) - np.searchsorted(keys[order], keys[order])
+        ends = np.flatnonzero(rank & 1)
         before, later = order[ends - 1], order[ends]
         lie, key = lies[before], keys[later]
         byte, bit = np.maximum(lie, 0) >> 3, lie & 7
@@ -280,7 +281,7 @@ def _count_in_arrays(
         if bits.shape[1]:
             hits |= (bits[later, byte] >> bit & 1) == 1
         same = rows[before] == rows[later]
-        for column, counts in enumerate((hits & could, could, same, np.ones_like(same))):
+        for column, counts in enumerate((hits & could, could, same, 1)):
             np.add.at(pairs[:, column], key, counts)
     return sums, pairs
 

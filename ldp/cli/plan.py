@@ -131,8 +131,8 @@ def _words_of_percentile(answer: PercentilePlan) -> list[str]:
         f"*: recommended, the shortest report whose interval is, as a share of the percentile, "
         f"within 5 % of the shortest. Intervals are medians of {TABLES} drawn tables, at 95 %, "
         f"for {ask.planned_for()}; an open end is -. Share +-: standard error of the share of "
-        f"people below the percentile. Mean +-: of the mean, with half of a bin; without equal "
-        f"bins of a range there is none."
+        f"people below the percentile. Mean +-: the largest of the mean; without equal bins "
+        f"there is none."
     )
     lines += ["", *wrap(notes), "", *wrap(in_words(ask.epsilon))]
     if answer.parts:

@@ -90,7 +90,7 @@ def decode(
     if fitting is None:
         raise DecodeError(
             f"a {table.mechanism.name} table is decoded with the puzzle it is part of, "
-            "prefix by discover_prefixes"
+            "or by discover_prefixes"
         )
     require_one_of(method, ("auto", *METHODS), "method")
     if method not in ("auto", *fitting):
@@ -99,7 +99,7 @@ def decode(
         candidates = table.dictionary or table.mechanism.labels or None
     if candidates is None:
         raise DecodeError(
-            f"a {table.mechanism.name} table needs a list: --candidates FILE, or key dictionary"
+            f"a {table.mechanism.name} table needs --candidates FILE, or the key dictionary"
         )
     candidates = texts(candidates, "candidates")
     if not candidates:

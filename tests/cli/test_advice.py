@@ -41,7 +41,7 @@ ADVICE = {
     ),
     "no list of candidates": (
         "publish --registry words/metrics.toml --store s --out o",
-        "a cms table needs a list: --candidates FILE, or key dictionary",
+        "a cms table needs --candidates FILE, or the key dictionary",
         ["publish --registry words/listed.toml --store s --out o2"],
     ),
 }
@@ -132,7 +132,7 @@ def test_a_text_in_the_place_of_a_set_is_not_said_to_be_listed_in_other_bytes() 
 @pytest.mark.exact
 def test_tables_of_several_parts_and_of_prefixes_name_what_reads_them(tmp_path: Path) -> None:
     prefix = PrefixExtension(epsilon=4.0, rows=10, seed="00")
-    with pytest.raises(DecodeError, match="prefix by discover_prefixes"):
+    with pytest.raises(DecodeError, match="or by discover_prefixes"):
         decode(Table.from_reports(prefix, [prefix.encoder().encode("hello")]))
     rr = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
     pair = JointReport(of=(rr, rr))
