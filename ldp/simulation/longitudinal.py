@@ -303,6 +303,6 @@ def _distinct(rows: Ints) -> tuple[Ints, Ints]:
     if math.prod(radix) >= 1 << 62:
         different, which = np.unique(rows, axis=0, return_inverse=True)
         return different, which.ravel()
-    keys = np.ravel_multi_index((*rows.T,), radix)
+    keys = rows @ np.cumprod([1, *radix[:0:-1]])[::-1]
     _, first, which = np.unique(keys, return_index=True, return_inverse=True)
     return rows[first], which.ravel()

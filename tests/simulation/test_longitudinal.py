@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -451,6 +452,22 @@ def test_two_metrics_that_share_a_window_take_turns_by_chance(tmp_path: Path) ->
     assert totals.max() == 1
     assert share_p(int(totals.sum()), totals.size, 2 / 3, 2 / 3) > ALPHA
     assert share_p(int(collection.charged["city"].sum()), totals.size, 1 / 3, 1 / 3) > ALPHA
+
+
+@pytest.mark.exact
+def test_seventy_metrics_are_charged_together() -> None:
+    """An array of numpy has 64 dimensions at most, and a scenario may have more metrics."""
+    names = [f"city{number}" for number in range(70)]
+    asked = [ScenarioMetric(metric=metric(RR, name), population=COUNTED) for name in names]
+    made = scenario(asked, caps(1, 100.0, 1e3), days=2, users=9)
+    collection = Collection(made, draw_people(made, generator(1)), generator(2))
+    for _ in collection.days():
+        pass
+    price = Fraction(asked[0].metric.price)
+    counts = np.sum([collection.charged[name] for name in names], axis=0)
+    for spent, count in zip(collection.epsilons(names).tolist(), counts.tolist(), strict=True):
+        assert 0 <= Fraction(spent) - price * count <= Fraction(math.ulp(spent))
+    assert counts.max() > 70, "somebody reports more often than once a metric"
 
 
 @pytest.mark.exact
