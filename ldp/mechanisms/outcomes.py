@@ -246,6 +246,8 @@ _OUTCOMES = {Bits: _bits, Index: _index, Subset: _subset, Sign: _sign}
 
 def _binomial(trials: int, probability: Fraction) -> list[Fraction]:
     """Return P(hits) for 0 .. trials."""
+    if trials == 1:
+        return [1 - probability, probability]
     return [
         comb(trials, hits) * probability**hits * (1 - probability) ** (trials - hits)
         for hits in range(trials + 1)
