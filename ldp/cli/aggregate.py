@@ -45,8 +45,8 @@ def _noting_what_waits(stores: Sequence[StorePath], metric: str, version: int) -
 @click.argument("stores", nargs=-1, required=True, type=STORE)
 @REGISTRY
 @click.option("--out", type=FILE, help="Table file to write, unless --sql prints a query.")
-@click.option("--since", type=DAY, help="First day to include, as 2026-01-31.")
-@click.option("--until", type=DAY, help="Last day to include.")
+@click.option("--since", type=DAY, help="Oldest day to include, as 2026-01-31.")
+@click.option("--until", type=DAY, help="Newest day to include.")
 @click.option("--workers", type=click.IntRange(1, 256), default=2, help="Threads that count.")
 @click.option(
     "--engine",

@@ -45,7 +45,7 @@ def _period(text: str) -> str:
 @click.option(
     "--out", required=True, type=FILE, help="Folder to write tables, results and the site into."
 )
-@click.option("--until", type=DAY, help="Last day to publish, by default yesterday in UTC.")
+@click.option("--until", type=DAY, help="Newest day to publish, by default yesterday in UTC.")
 @click.option("--csv", type=FILE, help="CSV file to copy the results to.")
 @click.option("--duckdb", type=FILE, help="DuckDB file to copy the results to.")
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged files out, naming each.")
