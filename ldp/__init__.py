@@ -1,6 +1,6 @@
 """Telemetry under local differential privacy: device encoders, server decoders, one accountant.
 
-`import ldp` loads nothing; every public name is imported on first use (PEP 562), so that an app
+`import ldp` loads nothing. Every public name is imported on first use (PEP 562), so that an app
 that only encodes never pays for numpy.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ldp.planning.simulated import simulate as simulate
 
 _ON_DATA = {"compare": "error_curves", "simulate": "simulated", "try_column": "column_trial"}
-"""Modules of `ldp.planning` with the functions that take data; they need the extra `server`."""
+"""Modules of `ldp.planning` with the functions that take data. They need the extra `server`."""
 
 
 def __getattr__(name: str) -> Any:

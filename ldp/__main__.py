@@ -6,7 +6,7 @@ from ldp.errors import MissingPackage
 
 
 def main() -> None:
-    """Run the command line; exit with a message of one line if a package is missing."""
+    """Run the command line. Exits with a message of one line if a package is missing."""
     try:
         from ldp.cli import main as command_line
     except ModuleNotFoundError as missing:

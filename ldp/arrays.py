@@ -81,10 +81,10 @@ def column_codes(rows: Any, name: str = "values", has_missing: bool = False) -> 
     order of their first rows.
 
     `rows`: a list or another iterable, a numpy array, an Arrow column, a Series of pandas or
-    polars; for tuples also a frame with a column for each member. Values become texts, rows of
+    polars. For tuples it may be a frame with a column for each member. Values become texts, rows of
     several columns become tuples of texts, and lists in a row become sets. Raises ParameterError,
-    with `name`, for anything but a column, and, unless `has_missing`, for a missing value, with
-    its position.
+    with `name`, for anything but a column, and, unless `has_missing`, for a missing value, with its
+    position.
     """
     try:
         values, places = _codes(rows, name)
@@ -216,7 +216,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _text(value: Any) -> Any:
-    """Return a value of a column as a text, a fraction as decimals and -0.0 as 0.0; return bytes
+    """Return a value of a column as a text, a fraction as decimals and -0.0 as 0.0. Returns bytes
     that are not UTF-8 unchanged."""
     if isinstance(value, dict | tuple):
         return tuple(map(_text, value.values() if isinstance(value, dict) else value))
@@ -255,7 +255,7 @@ def unmasked(values: Any) -> Any:
 
 
 def whole_counts(counts: Any, size: int) -> Ints:
-    """Return counts of people, shape (size,), as int64; raise ParameterError for anything else."""
+    """Return counts of people, shape (size,), as int64. Raises ParameterError for anything else."""
     numbers = np.asarray(unmasked(counts))
     if numbers.dtype == object:  # nullable integers of pandas
         with suppress(ValueError):
@@ -270,8 +270,8 @@ def add_at(
     cells: AnyInts, rows: AnyInts, columns: AnyInts, amounts: AnyInts | np.integer | int
 ) -> None:
     """Add `amounts` to `cells[rows, columns]`, several times to a cell that occurs several times.
-    `numpy.add.at` does this with two indices; here it gets one, for which numpy has a fast loop.
-    `cells`: shape (rows, columns), contiguous, changed in place; `rows`, `columns`: of one shape.
+    `numpy.add.at` does this with two indices. Here it gets one, for which numpy has a fast loop.
+    `cells`: shape (rows, columns), contiguous, changed in place. `rows`, `columns`: of one shape.
     Raises ValueError for a cell outside the table."""
     # otherwise a copy would be added to
     assert cells.flags.c_contiguous

@@ -28,7 +28,7 @@ BOMS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-"""First bytes of text -> encoding; those of UTF-32 begin as those of UTF-16."""
+"""First bytes of text -> encoding. Those of UTF-32 begin as those of UTF-16."""
 OTHERS = {
     b"PK\x03\x04": "a workbook or a zip file",
     b"\xd0\xcf\x11\xe0": "an old workbook",
@@ -74,7 +74,7 @@ _SEPARATOR = r'"?sep=(.)"?[\r\n]*'
 
 class Reading(NamedTuple):
     """Way in which a file is written, where the file itself does not say. `is_private`: its lines
-    are people, about whom only a release may tell anything; `takes_lists`: lists of texts, in
+    are people, about whom only a release may tell anything. `takes_lists`: lists of texts, in
     Parquet and Arrow, are read with "|" between the texts."""
 
     delimiter: str | None = None
@@ -115,12 +115,12 @@ class DataTable(NamedTuple):
         return repr(", ".join(self.header))[1:-1][:MOST_NAMES]
 
     def where(self, line: int) -> str:
-        """Return the file and the line with which an error begins; for a private file without the
-        line."""
+        """Return the file and the line with which an error begins. The line is left out for a
+        private file."""
         return f"{self.path}" if self.reading.is_private else place_of(self.path, line)
 
     def place(self, name: str) -> int:
-        """Return the place of the column `name`; raise ParameterError unless there is one."""
+        """Return the place of the column `name`. Raises ParameterError unless there is one."""
         if (times := self.header.count(name)) != 1:
             has = f"no column {name!r}, but {self.names}"
             has = f"{times} columns {name!r}: rename one" if times else has
@@ -158,10 +158,10 @@ class DataTable(NamedTuple):
     def numbers(self, name: str) -> list[str]:
         """Return the cells of a column, numbers as programs write them and all others as they are.
 
-        The decimal sign is that of `reading`; without one it is the sign of all cells that can be
+        The decimal sign is that of `reading`. Without one it is the sign of all cells that can be
         read in one way only. Raise ParameterError, with line and value, for a cell that can be read
         in two ways, or in none with that decimal sign. Cells of a private file are read by the
-        header and `reading` alone, and are empty where they do not fit; without commas between them
+        header and `reading` alone, and are empty where they do not fit. Without commas between them
         the decimal sign must be stated.
         """
         if name in self.typed:
@@ -265,7 +265,7 @@ def require_pairs(bounds: object) -> None:
 def read_table(
     path: str | Path, reading: Reading = AS_WRITTEN, names: Collection[str] = ()
 ) -> DataTable:
-    """Return the table of a file of CSV text, Parquet or Arrow; "-" is standard input. `names`:
+    """Return the table of a file of CSV text, Parquet or Arrow. "-" is standard input. `names`:
     columns to read from Parquet and Arrow, by default all. Raise ParameterError for any other file,
     with the line unless the file is private."""
     path = Path(path)
@@ -277,7 +277,7 @@ def read_table(
 
 
 def data_table(path: Path, text: str, reading: Reading = AS_WRITTEN) -> DataTable:
-    """Return the table of CSV text, of the file `path`; raise as `read_table`."""
+    """Return the table of CSV text, of the file `path`. Raises as `read_table`."""
     return _table(path, [*io.StringIO(text, newline="")], reading)
 
 
@@ -325,8 +325,8 @@ def _is_spaced(line: str, delimiter: str) -> bool:
 
 
 def _header(lines: list[str], delimiter: str) -> tuple[list[str], int]:
-    """Return the names of columns and the number of lines that they stand on; no names where
-    `delimiter` leaves a quote misplaced."""
+    """Return the names of columns and the number of lines that they stand on. There are no names
+    where `delimiter` leaves a quote misplaced."""
     # late: devices read no tables
     import csv
 
@@ -339,8 +339,8 @@ def _header(lines: list[str], delimiter: str) -> tuple[list[str], int]:
 
 
 def _rows(table: DataTable, lines: list[str], start: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows from line `start` on, without blank ones; raise ParameterError for a line that
-    does not fit."""
+    """Yield the rows from line `start` on, without blank ones. Raises ParameterError for a line
+    that does not fit."""
     width = len(table.header)
     rows = numbered_rows(lines[start:], table.where, start, table.delimiter, table.is_spaced)
     for line, cells in rows:
@@ -371,8 +371,8 @@ def numbered_rows(
     strict: bool = True,
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the cells of each row of CSV text, with the number of its first line after `start`.
-    Raise ParameterError, with `where` the line is, for other text; a misplaced quote is other text
-    if `strict`, and blanks after delimiters are left out if `is_spaced`."""
+    Raise ParameterError, with `where` the line is, for other text. A misplaced quote is other text
+    if `strict`. Blanks after delimiters are left out if `is_spaced`."""
     # late: devices read no tables
     import csv
 
@@ -417,8 +417,8 @@ def _private_rows(
 
 
 def _private_lines(path: Path, reading: Reading) -> list[str]:
-    """Return the lines of a file, each decoded by itself, so that no byte of one changes another;
-    lines end as the header does."""
+    """Return the lines of a file, each decoded by itself, so that no byte of one changes another.
+    Lines end as the header does."""
     data, encoding = _read_bytes(path, reading)
     if b"\n".decode(encoding, "replace") != "\n":
         raise ParameterError(
@@ -439,7 +439,7 @@ def _private_lines(path: Path, reading: Reading) -> list[str]:
 
 
 def _read_bytes(path: str | Path, reading: Reading) -> tuple[bytes, str]:
-    """Return the bytes of a file, or for "-" of standard input, and their encoding; raise
+    """Return the bytes of a file, or for "-" of standard input, and their encoding. Raises
     ParameterError for one that cannot be read, and for one that is no text."""
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else bytes_of(Path(path))
@@ -456,7 +456,7 @@ def _read_bytes(path: str | Path, reading: Reading) -> tuple[bytes, str]:
 
 
 def _encoding(reading: Reading, default: str) -> str:
-    """Return the encoding that is stated, or a default; raise ParameterError where it decodes no
+    """Return the encoding that is stated, or a default. Raises ParameterError where it decodes no
     text."""
     encoding = reading.encoding or default
     try:

@@ -1,6 +1,6 @@
 """Errors of the package: one clear line for a user, never with a raw value.
 
-Each also subclasses the builtin that a caller would expect, so `except ValueError` works too.
+Each also subclasses the builtin that a caller would expect. So `except ValueError` works too.
 """
 
 from collections.abc import Collection, Iterator
@@ -72,7 +72,7 @@ def errors_in(place: object, error: type[LdpError] = ParameterError) -> Iterator
 
 
 class BudgetExceeded(LdpError, RuntimeError):
-    """Error of a charge that would pass one of the caps; nothing was charged."""
+    """Error of a charge that would pass one of the caps. Nothing was charged."""
 
 
 class Unreachable(LdpError, OSError):
@@ -91,8 +91,8 @@ def require_positive(number: Any, name: str) -> None:
 
 
 def require_share(share: Any, name: str) -> float:
-    """Return `share` as a float; raise ParameterError, with `name`, unless it is a number between 0
-    and 1, and neither."""
+    """Return `share` as a float. Raises ParameterError, with `name`, unless it is a number between
+    0 and 1, and neither."""
     is_number = isinstance(share, Real) and not isinstance(share, bool)
     if not (is_number and 0 < share < 1):
         raise ParameterError(f"{name} must lie strictly between 0 and 1")
@@ -100,7 +100,7 @@ def require_share(share: Any, name: str) -> float:
 
 
 def require_probability(number: Any, name: str) -> Any:
-    """Return the `number`, an int or a float; raise ParameterError, with `name`, unless it is from
+    """Return the `number`, an int or a float. Raises ParameterError, with `name`, unless it is from
     0 to 1."""
     if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
         raise ParameterError(f"{name} must be a number from 0 to 1")

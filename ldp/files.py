@@ -18,7 +18,7 @@ def is_pipe(path: Path) -> bool:
 
 
 def bytes_of(path: Path) -> bytes:
-    """Return the bytes of a file; raise OSError if it cannot be read or is a named pipe."""
+    """Return the bytes of a file. Raises OSError if it cannot be read or is a named pipe."""
     if is_pipe(path):
         raise OSError(errno.ESPIPE, "it is a named pipe")
     with open(path, "rb", buffering=0) as file:
@@ -58,7 +58,7 @@ def open_replacement(path: Path) -> Iterator[Path]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync the names in `folder` to the disk; until then a power cut can undo a renaming."""
+    """Sync the names in `folder` to the disk. Until then a power cut can undo a renaming."""
     if os.name == "nt":  # Windows has no way to sync a folder
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -70,7 +70,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process changes files of `folder`, and let none do so in the block; do
+    """Wait until no other process changes files of `folder`, and let none do so in the block. Do
     neither where the system has no such lock, as on Windows."""
     with ExitStack() as stack:
         with suppress(ImportError, OSError):
@@ -104,7 +104,7 @@ def quoted(text: str) -> str:
 
 
 def counted(number: float, noun: str, nouns: str = "") -> str:
-    """Return a `number` with its `noun`; `nouns`: the plural, by default the noun with an "s"."""
+    """Return a `number` with its `noun`. `nouns`: the plural, by default the noun with an "s"."""
     text = f"{number:z,.0f}".replace("-", "\N{MINUS SIGN}")
     return f"{text} {noun if text == '1' else nouns or f'{noun}s'}"
 

@@ -20,6 +20,8 @@ import click
 import ldp
 
 PACKAGE = Path(ldp.__file__).parent
+ROOT = PACKAGE.parent
+SENTENCES = re.compile(r"(?<=[.!?])\s+")
 LOOSE = {"__init__", "__main__", "server", "errors", "files", "data_files", "arrays"}
 BASE = {"errors", "arrays", "files", "data_files"}
 """Loose modules that everything may import."""
@@ -33,7 +35,7 @@ VERBS = frozenset(
     count cut decide declare decode delete deliver derive describe discover divide do drain
     draw drop empty encode end enter estimate evaluate expect explain extend fill filter find
     finish fit fold follow forget format forward freeze gather give go grant group guard hash
-    hold identify join judge keep label leave let list listen load lock log look make map mark
+    hold identify join judge keep label leave let list listen load lock log look lower make map mark
     match maximise measure merge minimise move name note notice number observe open order pack
     parse pass pick place plan play post prepare print project put raise read rebuild receive
     recognise record reduce refit refuse register release remove render repeat replace report
@@ -55,6 +57,11 @@ FORBIDDEN_NAMES = PARTICIPLES | {
 }
 """Participles and pronouns that stand alone as a public name or an argument of a public one."""
 FORBIDDEN_WORDS = re.compile(r"\b(house|room|rooms|door|doors|floors|wall|walls)\b", re.IGNORECASE)
+FRAGMENTS = re.compile(
+    "(Of|Or|The same|At|Its|It|In place|By|For|How|Where|From|To|With|When|Else|Last day|More|Also"
+    r"|As)\b"
+)
+"""Beginnings of help texts that hang on another text."""
 PHRASES = re.compile(r"wall time|noise floor|floor\(|floors of 2", re.IGNORECASE)
 
 
@@ -256,14 +263,61 @@ def repeated_names(listed: list[Module]) -> list[str]:
     return sorted(name for name, count in counts.items() if count > 1)
 
 
-def command_words() -> tuple[int, int]:
-    """Return the number of words after `ldp`, and that number plus the words after them."""
+def _commands() -> tuple[list[click.Command], list[click.Command]]:
+    """Return the commands after `ldp`, and those that follow one of them."""
     from ldp.cli import commands
 
     context = click.Context(commands)
     loaded = [commands.get_command(context, name) for name in commands.list_commands(context)]
-    groups = [command for command in loaded if isinstance(command, click.Group)]
-    return len(loaded), len(loaded) + sum(len(group.list_commands(context)) for group in groups)
+    top = [command for command in loaded if command is not None]
+    groups = [command for command in top if isinstance(command, click.Group)]
+    return top, [command for group in groups for command in group.commands.values()]
+
+
+def command_words() -> tuple[int, int]:
+    """Return the number of words after `ldp`, and that number plus the words after them."""
+    top, below = _commands()
+    return len(top), len(top) + len(below)
+
+
+def fragments_of_help() -> list[str]:
+    """Return the help texts of options that begin as a fragment."""
+    options = [option for commands in _commands() for one in commands for option in one.params]
+    texts = {option.help or "" for option in options if isinstance(option, click.Option)}
+    return sorted(text for text in texts if FRAGMENTS.match(text))
+
+
+def sentence_lengths(folder: Path) -> list[int]:
+    """Return the number of words of each sentence of the docstrings below a folder.
+
+    Docstrings of attributes and private things count, doctests and single words do not.
+    """
+    lengths = []
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            body = getattr(node, "body", None)
+            for child in body if isinstance(body, list) else []:
+                if _is_text(child):
+                    prose = re.sub(r"(?m)^\s*(>>>|\.\.\.).*$", "", child.value.value)
+                    paragraphs = (" ".join(part.split()) for part in re.split(r"\n\s*\n", prose))
+                    sentences = [one for part in paragraphs for one in SENTENCES.split(part)]
+                    lengths += [len(one.split()) for one in sentences]
+    return [length for length in lengths if length > 1]
+
+
+def prose_of_readme() -> int:
+    """Return the number of words of README.md without code, pictures and addresses."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    for ignored in (r"(?s)```.*?```", r"!\[[^]]*\]\([^)]*\)", r"(?<=\])\([^)]*\)"):
+        text = re.sub(ignored, "", text)
+    return len(text.split())
+
+
+def words_of_docs() -> int:
+    """Return the number of words of the documentation that people write."""
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if page.name != "commands.md"]
+    written = [page for page in pages if not {"_build", "notebooks"} & {*page.parts}]
+    return sum(len(page.read_text("utf-8").split()) for page in written)
 
 
 def cycles(listed: list[Module]) -> list[str]:
@@ -480,6 +534,11 @@ def main() -> None:
     print(f"lines of a function, median: {lines_of_a_function(listed):g}")
     print(f"files whose name stands twice: {len(repeated_files(listed))}")
     print(f"public names in several files: {len(repeated_names(listed))}")
+    for folder in (PACKAGE, ROOT / "simulations", ROOT / "tests"):
+        length = median(sentence_lengths(folder))
+        print(f"words of a sentence in docstrings of {folder.name}, median: {length:g}")
+    print(f"helps that are fragments: {len(fragments_of_help())}")
+    print(f"words of docs: {words_of_docs():,}, prose of README: {prose_of_readme()}")
     print("words of commands: {} at the top level, {} in all".format(*command_words()))
     print(f"mechanisms that are asked by getattr what they are: {len(probes(listed))}")
     print(f"classes of mechanisms that are asked for: {len(type_checks(listed))}")

@@ -4,6 +4,7 @@ import ast
 import re
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -150,6 +151,19 @@ def test_the_package_grows_no_further() -> None:
     assert len(architecture.repeated_names(LISTED)) <= 5
     top, words = architecture.command_words()
     assert (top <= 26, words <= 40) == (True, True)
+    assert architecture.words_of_docs() <= 75_000
+    assert architecture.prose_of_readme() <= 450
+
+
+@pytest.mark.exact
+def test_sentences_are_short_and_helps_are_whole() -> None:
+    assert architecture.fragments_of_help() == []
+    assert architecture.FRAGMENTS.match("Last day to include.")
+    assert not architecture.FRAGMENTS.match("Origin of pages that may send.")
+    root = architecture.ROOT
+    bars = {architecture.PACKAGE: 12, root / "simulations": 14, root / "tests": 14}
+    for folder, most in bars.items():
+        assert median(architecture.sentence_lengths(folder)) <= most, folder
 
 
 @pytest.mark.exact

@@ -19,9 +19,10 @@ class Neighbours(Enum):
 class Cost:
     """Cost of one release: (epsilon, delta)-differential privacy for a neighbour relation.
 
-    `epsilon` >= 0 in natural logarithms, may be infinite; `delta` in [0, 1]. `lifetime`: the
-    epsilon of any number of reports about one value, where a memoised response bounds it; infinite
-    where every report has fresh noise, and their epsilons add. Raises ParameterError otherwise.
+    `epsilon` is >= 0, in natural logarithms, and may be infinite. `delta` is in [0, 1]. `lifetime`:
+    the epsilon of any number of reports about one value, where a memoised response bounds it. It is
+    infinite where every report has fresh noise, and their epsilons add. Raises ParameterError
+    otherwise.
 
     >>> Cost(epsilon=2.0).delta
     0.0

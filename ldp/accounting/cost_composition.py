@@ -2,10 +2,10 @@
 disjoint people (the largest), groups.
 
 Closed forms only; `ldp.privacy_loss` composes the distributions of mechanisms. Every result is
-rounded up, so the sum of many small costs is never below their exact sum. Sources: Dwork and Roth
+rounded up. So the sum of many small costs is never below their exact sum. Sources: Dwork and Roth
 2014, theorem 3.14 (basic composition); Dwork, Rothblum and Vadhan 2010, theorem III.3, with the
-mean of Kairouz, Oh and Viswanath 2015, theorem 3.5 (advanced); McSherry 2009, theorem 4
-(parallel); Vadhan 2017, lemma 2.2 (groups).
+mean of Kairouz, Oh and Viswanath 2015, theorem 3.5 (advanced); McSherry 2009, theorem 4 (parallel);
+Vadhan 2017, lemma 2.2 (groups).
 """
 
 import math
@@ -25,7 +25,7 @@ MARGIN = Decimal("1.00000000000000000001")
 
 
 def exact_sum(numbers: Iterable[float]) -> float:
-    """Return the exact sum of `numbers`, rounded up once; infinite if one of them is."""
+    """Return the exact sum of `numbers`, rounded up once. It is infinite if one of them is."""
     terms = list(numbers)
     if math.inf in terms:
         return math.inf
@@ -65,10 +65,10 @@ def advanced(costs: Iterable[Cost], delta: float) -> Cost:
         epsilon = sum e tanh(e / 2) + sqrt(2 ln(1 / delta) sum e**2)
         delta   = sum of the releases' deltas + delta
 
-    e tanh(e / 2) is the largest mean, and [-e, e] the range, of the privacy loss of a release at
-    e; the bound is Hoeffding's inequality. Returns the result of `sequential` where its epsilon is
+    e tanh(e / 2) is the largest mean, and [-e, e] the range, of the privacy loss of a release at e.
+    The bound is Hoeffding's inequality. Returns the result of `sequential` where its epsilon is
     smaller. Raises ParameterError for a `delta` outside (0, 1). The choice of releases must not
-    depend on the results of earlier ones; their inputs may.
+    depend on the results of earlier ones. Their inputs may.
 
     >>> year = advanced([Cost(epsilon=0.1)] * 365, delta=1e-9)
     >>> round(year.epsilon, 2), year.delta

@@ -1,7 +1,7 @@
 """Ledger in memory: a charge is checked and recorded before its report is released.
 
-A charge is checked against every cap first. A charge that would pass one changes nothing; a
-recorded one is never refunded. Time is an argument; a time before the latest charge counts as the
+A charge is checked against every cap first. A charge that would pass one changes nothing. A
+recorded one is never refunded. Time is an argument. A time before the latest charge counts as the
 time of that charge.
 """
 
@@ -32,7 +32,7 @@ class _Account:
         return [epsilon for _, epsilon in takewhile(lambda row: row[0] <= start, self.charges)]
 
     def add(self, now: datetime, epsilon: Fraction, start: datetime) -> None:
-        """Add a charge; of the charges that are not after `start`, remember the sum only. Whatever
+        """Add a charge. Remembers only the sum of the charges that are not after `start`. Whatever
         ends this early (a signal) leaves sums that are too large, never too small."""
         self.total += epsilon
         self.recent += epsilon
@@ -65,9 +65,9 @@ class Ledger:
         self._last: tuple[Cost, ...] = ()  # the last cost that was charged
 
     def charge(self, group: str, cost: Cost, *, now: datetime) -> None:
-        """Record `cost`; raise BudgetExceeded, and record nothing, when a cap would be passed.
+        """Record `cost`. Raises BudgetExceeded, and records nothing, when a cap would be passed.
 
-        Threads may share a ledger; a signal handler that charges within a charge is refused. Raises
+        Threads may share a ledger. A signal handler that charges within a charge is refused. Raises
         ParameterError for an unknown group, a time without a zone, a cost with a delta, or one of
         other neighbours than the charges before.
         """

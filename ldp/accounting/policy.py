@@ -11,8 +11,8 @@ from ldp.protocol.channel import convert, real_number
 
 
 class Allowance(NamedTuple):
-    """Epsilon that may still be charged: for life, in one window, and for one report; negative
-    where a cap was passed, or where more is set aside than a cap allows."""
+    """Epsilon that may still be charged: for life, in one window, and for one report. It is
+    negative where a cap was passed, or where more is set aside than a cap allows."""
 
     life: Fraction
     window: Fraction
@@ -34,7 +34,7 @@ class Caps:
 
     Epsilon that is not spent in a window does not roll over. `ldp.client.Client` counts fixed
     windows, which begin at multiples of `window` since 1970, UTC, so that a span of that length can
-    touch two of them (`periods_touched`); `Ledger` counts every window that ends with a charge.
+    touch two of them (`periods_touched`). `Ledger` counts every window that ends with a charge.
     Raises ParameterError for a window or a cap that is not positive, and for an infinite cap.
     """
 
@@ -62,8 +62,8 @@ class Caps:
         )
 
     def increase_over(self, older: "Caps") -> str:
-        """Return in words by which cap, other than that for life, these allow more than `older`; ""
-        by none."""
+        """Return in words by which cap, other than that for life, these allow more than `older`.
+        Returns "" if there is none."""
         report, older_report = (caps.report_epsilon or math.inf for caps in (self, older))
         now, before = self.window_epsilon, older.window_epsilon
         if self.window < older.window:

@@ -19,7 +19,7 @@ LAGS = (*range(1, 33), 40, 48, 64, 96, 128, 192, 256, 384, 512)
 
 TAILS = (1e-16, 1e-9, 1e-6, 1e-4, 0.003, 0.03, 0.1, 0.25)
 """Tail probabilities at which the law of a binomial count is cut into bins, from below and from
-above. One report beyond 1e-16 is a finding; beyond 1e-4 it takes about one report in a hundred."""
+above. One report beyond 1e-16 is a finding. Beyond 1e-4 it takes about one report in a hundred."""
 
 
 MOST_BITS = 16
@@ -44,7 +44,7 @@ IN_A_ROW = (16, 64, 256)
 
 class Occurrence(NamedTuple):
     """Event that each report shows `seen` times out of `possible`, each time with probability
-    `chance`; `seen`, `possible`: shape (reports,)."""
+    `chance`. `seen`, `possible`: shape (reports,)."""
 
     what: str
     seen: Ints | Bools
@@ -163,7 +163,7 @@ def odd_parities(counts: Ints) -> Ints:
 
 def noise_checks(reported: Bools, touched: Bools, lied: float) -> Iterator[Checks]:
     """Check that the bits of untouched cells are independent, and 1 with probability `lied`. Then
-    the number of cells that a report names is binomial; so is the number that two reports both
+    the number of cells that a report names is binomial. So is the number that two reports both
     name, and the number of pairs of cells named together where no cell is in two pairs."""
     free = ~touched
     noise = reported & free
@@ -285,12 +285,12 @@ def packed(cells: Bools) -> NDArray[np.uint64]:
 
 
 def row_sums(cells: Bools) -> Ints:
-    """Return the number of set cells of each report; `cells`: shape (reports, columns)."""
+    """Return the number of set cells of each report. `cells`: shape (reports, columns)."""
     return _ones(packed(cells))
 
 
 def column_sums(cells: Bools) -> Ints:
-    """Return the number of set cells of each column; `cells`: shape (reports, columns). The sum of
+    """Return the number of set cells of each column. `cells`: shape (reports, columns). The sum of
     255 cells fits into a byte."""
     rows, columns = cells.shape
     full, block = rows - rows % 255, cells.view(np.uint8)
@@ -307,9 +307,9 @@ def _ones(words: NDArray[np.uint64]) -> Ints:
 
 
 def count_checks(what: str, counts: Ints, sizes: Ints, chance: float) -> Iterator[Checks]:
-    """Check that independent `counts` are binomial (`sizes`, `chance`): their sum is, and so
-    is how many counts of one size fall into a bin of values. A single count in a far tail is
-    detected, and the other bins detect counts that vary too much or too little."""
+    """Check that independent `counts` are binomial (`sizes`, `chance`): their sum is, and so is how
+    many counts of one size fall into a bin of values. A single count in a far tail is detected. The
+    other bins detect counts that vary too much or too little."""
     yield sum_checks(what, counts, sizes, chance)
     for size in np.unique(sizes[sizes > 1]).tolist():
         yield bin_checks(what, counts[sizes == size], size, chance)

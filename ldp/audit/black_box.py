@@ -1,7 +1,7 @@
 """A lower bound on the epsilon of an encoder that is only seen from outside.
 
 The encoder makes many reports of each of two values. An event is chosen on one half of the reports,
-and its probabilities are bounded on the other half (Clopper and Pearson 1934), so the bound holds
+and its probabilities are bounded on the other half (Clopper and Pearson 1934). So the bound holds
 with the stated confidence whatever the encoder does. For an encoder that keeps its promise the
 bound is at most the promised epsilon.
 """
@@ -42,7 +42,7 @@ def epsilon_at_least(
 def reports_of(
     mechanism: CatalogueMechanism, values: Sequence[Value], encode: Callable[[Value], bytes]
 ) -> list[tuple[int, bytes]]:
-    """Return row and payload of a report of each value; raises ReportError for foreign bytes."""
+    """Return row and payload of a report of each value. Raises ReportError for foreign bytes."""
     return [mechanism.row_and_payload(encode(value)) for value in values]
 
 
@@ -50,7 +50,7 @@ def separation(seen: Sequence[Ints], error: float, tails: bool = False) -> float
     """Return a lower bound on the largest ln P(event | one) / P(event | other), which holds with
     probability 1 - `error` or more: seen[0] and seen[1] are numbers >= 0, one for each trial.
 
-    An event is one of the numbers; with `tails`, all from one number up, or all below it.
+    An event is one of the numbers. With `tails` it is all from one number up, or all below it.
     """
     from scipy.special import betainccinv, betaincinv
 

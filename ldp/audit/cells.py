@@ -1,9 +1,9 @@
 """The cell-by-cell audit: an encoder's bytes against what its mechanism claims.
 
 The audit uses nothing but the bytes. Every count that is checked is exactly binomial under the
-claim, so every p-value is exact. The counts share `alpha` by Bonferroni, so that `alpha` bounds the
+claim. So every p-value is exact. The counts share `alpha` by Bonferroni, so that `alpha` bounds the
 probability that an honest encoder fails. Counts of cells are binomial given the rows, because the
-rows determine which cells the value touches, and the noise is independent of the rows.
+rows determine which cells the value touches. The noise is independent of the rows.
 
 The checks find wrong probabilities (of rows, cells, whole reports, lies at each distance from the
 truth, by every parity of row, column and call), cells of one report that depend on each other,
@@ -134,8 +134,8 @@ def check_values(
 ) -> Iterator[Checks]:
     """Yield the checks of some reports (row, payload) of many values, in the order in which they
     were made; report i is of values[which[i]]. `calls`, `devices`: int, shape (reports,), the
-    numbers of each report's call and device. `coins`: generator that makes chances equal; `most`:
-    every condition that is tried holds for one report in `most` or for more; `keeps_row`: whether a
+    numbers of each report's call and device. `coins`: generator that makes chances equal. `most`:
+    every condition that is tried holds for one report in `most` or for more. `keeps_row`: whether a
     device has one row for all calls. Statistics of the parts are added to `pool`. Raises
     ReportError for a payload out of range."""
     for _, payload in reports:
@@ -261,7 +261,7 @@ def _check_laws(
 
 
 def _whole(numbers: Sequence[tuple[int, int]], law: ReportLaw, start: int) -> Iterator[Checks]:
-    """Check that whole reports have their law, and that reports some calls apart are independent;
+    """Check that whole reports have their law, and that reports some calls apart are independent.
     `start`: number of the first report's call."""
     claimed = np.array([float(probability) for probability in law.values()])
     place = {key: i for i, key in enumerate(law)}
@@ -281,7 +281,7 @@ def _check_parts(certain: Sequence["Reports"]) -> Iterator[Checks]:
 
 def is_rounded(mechanism: Mechanism, value: Value, rows: set[int]) -> bool:
     """Return whether a value is replaced at random: a number by a step, or too many answers by some
-    of them. Then the true cells are random, and only the law of the reports can be checked."""
+    of them. Then the true cells are random. Only the law of the reports can be checked."""
     return mechanism.has_roundings and any(len(mechanism.roundings(value, row)) > 1 for row in rows)
 
 
@@ -351,7 +351,8 @@ def _signs(reports: Reports) -> Iterator[Checks]:
 
 def _cells(reports: Reports) -> Iterator[Checks]:
     """Check every column over all rows, separately where the value touches it and where not, and
-    the first touched cell of reports some calls apart; for bits, also that cells are independent.
+    the first touched cell of reports some calls apart. Check for bits also that cells are
+    independent.
     """
     mechanism, reported, touched = reports.mechanism, reports.reported, reports.touched
     columns, channel = mechanism.shape.columns, mechanism.channel

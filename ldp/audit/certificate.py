@@ -1,6 +1,6 @@
 """Certificates: JSON files of audits and their results, which anybody can repeat.
 
-An entry states a mechanism by its parameters, so that the mechanism can be made and audited again;
+An entry states a mechanism by its parameters, so that the mechanism can be made and audited again.
 `differences` states where the results of a repetition differ. Noise comes from the operating
 system, so that measurements (`MEASURED`) differ from run to run.
 """
@@ -83,7 +83,7 @@ def certified(
 
 
 def subject_of(entry: Mapping[str, Any]) -> AuditSubject:
-    """Return the subject of an entry that `read_certificate` read, made from its parameters; raise
+    """Return the subject of an entry that `read_certificate` read, made from its parameters. Raises
     ParameterError for an entry whose fingerprint does not fit its parameters, or that claims to
     have passed although the epsilon seen from outside is above the claimed one."""
     name, mechanism = entry["name"], from_parameters(entry["parameters"])

@@ -1,6 +1,6 @@
 """Encoders that cheat, made from an honest one: an audit that does not catch them proves little.
 
-They work on the bytes of any mechanism's reports, so every subject of an audit is tried with them.
+They work on the bytes of any mechanism's reports. So every subject of an audit is tried with them.
 `tests/mutants.py` has many more cheats, each for a single mechanism.
 """
 

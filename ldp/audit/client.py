@@ -117,7 +117,7 @@ def audit_client(
     alpha: float = 1e-6,
 ) -> Audit:
     """Return the audit of whether clients follow the device protocol, with all `client_stages`
-    together. `starts`: functions that make clients, one for each start of their program; the first
+    together. `starts`: functions that make clients, one for each start of their program. The first
     plays the stages, and the others must not repeat its noise. An honest client fails with
     probability `alpha` at most."""
 
@@ -166,7 +166,7 @@ def client_stages(
     client sends, with the extra `sealed`. `scale`: factor of the numbers of days, lives, periods
     and messages.
 
-    Bits of Python clients are coins of `draws`; secrets come from the operating system. If a batch
+    Bits of Python clients are coins of `draws`. Secrets come from the operating system. If a batch
     cannot be read or has another number of reports, that is the stage's only finding."""
     of_parts: Mapping[str, Callable[..., Iterator[list[Checks]]]] = {
         "reports": _report_stages,
@@ -300,7 +300,7 @@ def _batch_checks(batches: Sequence[Batch], which: Mapping[str, Ints]) -> Iterat
 def _life_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[list[Checks]]:
     """Yield the checks of devices that memoise. Each begins at a time of its own, and records three
     values in turn, the same ones for all metrics. Reports about one value, or of one epoch, must
-    share one response; all other responses must be independent, also those of two metrics."""
+    share one response. All other responses must be independent, also those of two metrics."""
     devices, days = max(4, round(LIVES * scale)), range(len(VALUES_OF_DAYS))
     registry, sizes = _registry(_memoised_metrics()), dict.fromkeys(MEMOISED, TIMES)
     sent = {name: [list[list[bytes]]() for _ in days] for name in MEMOISED}
@@ -340,7 +340,7 @@ def _memoised_metrics() -> Iterator[Metric]:
 
 
 def _recorded(name: str, day: int) -> Value:
-    """Return the value that a memoised metric records on a day; with hidden presence all values of
+    """Return the value that a memoised metric records on a day. With hidden presence all values of
     an epoch are one, because any of them may be drawn."""
     return MEMOISED[name][1][EPOCHS[day] if name == "hidden" else VALUES_OF_DAYS[day]]
 
@@ -370,9 +370,9 @@ def _secret_checks(clients: Sequence[AuditedDevice]) -> Iterator[Checks]:
 
 
 def _period_stages(device: MakesDevice, _: Generator, scale: float) -> Iterator[list[Checks]]:
-    """Yield the checks of one device. In every period it records each category once, in order, and
-    in every other period it also records the metric with hidden presence. Noise is small, so that
-    the reports show which records were sent."""
+    """Yield the checks of one device. In every period it records each category once, in order. In
+    every other period it also records the metric with hidden presence. Noise is small, so that the
+    reports show which records were sent."""
     size, periods = len(CATEGORIES), max(30, round(PERIODS * scale))
     several = _metric("all", CERTAIN, reports_per_window=size)
     hidden = _metric("hidden", SOME, "hidden", presence="hidden")

@@ -1,11 +1,11 @@
 """Checks under conditions on two numbers: for cheats on some values and calls, or in some rows.
 
-A report has numbers (its row, its call, its device, its value, the value before); a cheat may act
+A report has numbers (its row, its call, its device, its value, the value before). A cheat may act
 where two of them have certain remainders. For each such condition the checks count whether a report
 names its value; whether a lie keeps a part of the value, names the value before or repeats the lie
 of the last report under the same condition; and whether the row is repeated. Each of these has one
 probability whatever the numbers are. Where two reports are compared, no report is the later one of
-one pair and the earlier one of another: only after a lie can a report repeat one, so such pairs
+one pair and the earlier one of another: only after a lie can a report repeat one. So such pairs
 would depend on each other. So every count is exactly binomial.
 """
 
@@ -56,7 +56,7 @@ TURNS = {
 
 class Seen(NamedTuple):
     """Statistics of the reports of a part, which are counted by `numbers` (name, numbers, limit
-    below which they lie). `lies`: an untouched column that each report names, or -1; `repeated`:
+    below which they lie). `lies`: an untouched column that each report names, or -1. `repeated`:
     equal reports, which are not counted by the row."""
 
     reports: Reports
@@ -75,8 +75,8 @@ class Seen(NamedTuple):
         coins: Generator,
         likelihoods: Floats | None = None,
     ) -> "Seen":
-        """Return the statistics of reports. `number`: the number of each report's value; `coins`
-        make unequal chances equal; `likelihoods` as for `Payloads`."""
+        """Return the statistics of reports. `number`: the number of each report's value. `coins`
+        make unequal chances equal. `likelihoods`: as for `Payloads`."""
         lies = _lies(reports, coins)
         statistics = [*_truths(reports, coins), *_of_lies(reports, lies, number, coins)]
         statistics += _repeats(reports, lies, coins)
@@ -160,7 +160,8 @@ def _truths(reports: Reports, coins: Generator) -> Iterator[Occurrence]:
 
 def _lies(reports: Reports, coins: Generator) -> Ints:
     """Return for each report one untouched column that it names, int, shape (reports,): `coins`
-    choose among several; -1 where it names none; the report's column if it is of kind SIGN."""
+    choose among several. It is -1 where a report names none, and the report's column if it is of
+    kind SIGN."""
     if reports.mechanism.kind.is_signed:
         return reports.columns
     if reports.mechanism.kind is Index:
@@ -246,7 +247,7 @@ def last_of(*numbers: Ints) -> Ints:
 
 class Payloads(NamedTuple):
     """Payloads of reports, shape (reports,): numbers of row and payload together, P(payload | row,
-    value), numbers of value and row together; `coins` make chances equal."""
+    value), numbers of value and row together. `coins` make chances equal."""
 
     reports: Reports
     numbers: Ints
@@ -259,7 +260,8 @@ class Payloads(NamedTuple):
         cls, reports: Reports, coins: Generator, likelihoods: Floats | None
     ) -> "Payloads | None":
         """Return the payloads of reports. `likelihoods`: P(report | value) of each report, shape
-        (reports,), for values that are rounded at random; without them, None for such values."""
+        (reports,), for values that are rounded at random. Without them it is None for such
+        values."""
         mechanism, rows = reports.mechanism, reports.mechanism.shape.rows
         if likelihoods is None and mechanism.has_roundings:
             return None

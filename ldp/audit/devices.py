@@ -75,7 +75,7 @@ class AuditedDevice:
     def reports(
         self, records: Sequence[tuple[str, Value]], sizes: Mapping[str, int]
     ) -> dict[str, list[bytes]]:
-        """Return the reports of a period by metric; raise ReportError unless one batch has them,
+        """Return the reports of a period by metric. Raises ReportError unless one batch has them,
         and their numbers are those in `sizes`."""
         sent, before = defaultdict[str, list[bytes]](list), len(self.batches)
         for name, report in self.period(records):

@@ -8,7 +8,7 @@ import numpy as np
 
 class Draws:
     """Generators of an audit, from a seed. `plan` draws values and their order, the same in each
-    playing; `coins` draws all else, anew in each. Values that are tried again because their reports
+    playing. `coins` draws all else, anew in each. Values that are tried again because their reports
     look strange are `chosen` in the first playing only. `devices` numbers the devices of all
     playings, because a cheat may look at such a number."""
 

@@ -38,9 +38,9 @@ Encode = Callable[[Value], bytes]
 
 class Way(NamedTuple):
     """Way to make reports: function that makes a `device`. New devices take turns of 1 to `most`
-    reports; with None one device makes all reports. `keeps_row`: whether a device's reports are all
+    reports. With None one device makes all reports. `keeps_row`: whether a device's reports are all
     in one row, and those about one value have one permanent response. `epochs`: at most DEVICES,
-    one of which a device is made for; it is counted by the place of its epoch."""
+    one of which a device is made for. It is counted by the place of its epoch."""
 
     device: Callable[..., Encode]
     most: int | None = None
@@ -228,7 +228,7 @@ def repeat_checks(
     """Return the checks that reports of one value do not repeat each other's noise. Given the first
     half, the number of reports of the second half that equal one of the first is binomial. Pairs of
     any distance count, so noise from a short seed shows. Parts of few different reports repeat
-    anyway and are left out; if all parts are, nothing is encoded."""
+    anyway and are left out. If all parts are, nothing is encoded."""
     many = {kind: factor * min(trials, CHUNK) for kind, factor in REPEATS.items()}
     parts = [
         (number, part, part_value)
@@ -265,7 +265,7 @@ def sequence_checks(
 ) -> list[Checks]:
     """Return the check that new devices do not make the reports of earlier ones, as with noise from
     a seed of 16 bits. Each makes enough that two honest devices make the same with probability RARE
-    at most; no check where that takes more than 15 * `trials`, as at a large epsilon."""
+    at most. There is no check where that takes more than 15 * `trials`, as at a large epsilon."""
     parts = parts_of(mechanism)
     chance = math.prod(largest_chance(part) / part.shape.rows for part in parts)
     if chance ** (15 * trials) > RARE:
@@ -311,7 +311,7 @@ def start_checks(
 ) -> list[Checks]:
     """Return the checks that the first AFTER_START reports of one value are not those of another
     start of the same program, as they would be with noise from a constant or from the time.
-    `starts`: the encoders after each start; `coins` make the chances of a repetition equal."""
+    `starts`: the encoders after each start. `coins` make the chances of a repetition equal."""
     values = [value] * AFTER_START
     reports = [
         [mechanism.layout.split(*one) for one in reports_of(mechanism, values, encode)]

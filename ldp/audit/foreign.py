@@ -30,8 +30,8 @@ MOST_SECONDS = 60.0
 
 
 class _Program:
-    """Program that a `command` runs, in a `with` block; ParameterError if it cannot be started. It
-    is ended when it owes an answer for MOST_SECONDS."""
+    """Program that a `command` runs, in a `with` block. Raises ParameterError if it cannot be
+    started. It is ended when it owes an answer for MOST_SECONDS."""
 
     _since, _is_late = math.inf, False
 
@@ -100,7 +100,7 @@ class ForeignEncoder(_Program):
         self._since = math.inf
 
     def encode(self, value: Value) -> bytes:
-        """Return a report about a value; raise ReportError where the process gives none."""
+        """Return a report about a value. Raises ReportError where the process gives none."""
         try:
             self.write(_readable(value))
             return bytes.fromhex(self.read() or "no report")
@@ -168,7 +168,7 @@ class ForeignClient:
         return Recorded()
 
     def upload(self) -> Uploaded:
-        """Send the batches in the program's answer; raise ReportError if the answer is invalid or
+        """Send the batches in the program's answer. Raises ReportError if the answer is invalid or
         states a declined record."""
         line = {**self._line, "records": self._records, "upload": self._seconds()}
         self._line, self._records = {"device": self._line["device"]}, []

@@ -181,7 +181,7 @@ def _far(check: Checks, level: float) -> Iterator[tuple[int, float]]:
 
 
 def _finding(check: Checks, p_value: float, how: str = "") -> Finding:
-    """Return the finding of the only count of a check; `how`: the end of its name."""
+    """Return the finding of the only count of a check. `how`: the end of its name."""
     what, (observed,), (trials,), (chance,) = check
     return Finding(what + how, int(observed), float(trials * chance), p_value)
 

@@ -32,7 +32,7 @@ def number_of_outcomes(mechanism: CatalogueMechanism) -> int:
 
 
 def exact_law(mechanism: CatalogueMechanism, value: Value) -> ReportLaw:
-    """Return P(report | value) for every possible report; the probabilities add to exactly 1,
+    """Return P(report | value) for every possible report. The probabilities add to exactly 1,
     unless no report can have this channel (`exact_findings`).
 
     Time and memory grow with `number_of_outcomes(mechanism)`.
@@ -77,14 +77,14 @@ def _worst_of(laws: Sequence[ReportLaw]) -> Fraction:
 
 
 def exact_findings(mechanism: CatalogueMechanism, values: Sequence[Value]) -> list[str]:
-    """Return sentences that refute the mechanism's claim in rational arithmetic (check A); empty
-    when nothing does.
+    """Return sentences that refute the mechanism's claim in rational arithmetic (check A). The list
+    is empty when nothing does.
 
-    Where all reports can be enumerated, their probabilities must add to 1 for each value. The
-    worst ratio of the values' laws, over all reports where these can be enumerated and else
-    over the cells in which two values differ, must not exceed the claimed ratio. The logarithm of
-    the claimed ratio, to 60 digits, must not exceed the printed epsilon, and the printed epsilon
-    must not exceed the requested one.
+    Where all reports can be enumerated, their probabilities must add to 1 for each value. The worst
+    ratio of the values' laws, over all reports where these can be enumerated and else over the
+    cells in which two values differ, must not exceed the claimed ratio. The logarithm of the
+    claimed ratio, to 60 digits, must not exceed the printed epsilon. The printed epsilon must not
+    exceed the requested one.
     """
     claimed = claimed_ratio(mechanism)
     findings = []

@@ -63,7 +63,7 @@ class Period:
         sent: Sequence[Sequence[bytes]],
     ) -> "Period":
         """Return the period in which all devices `sent` the same number of reports about a response
-        to one of the `values`, which take turns; raise ReportError for bytes that are no report of
+        to one of the `values`, which take turns. Raises ReportError for bytes that are no report of
         the mechanism."""
         devices = []
         for value, reports in zip(cycle(values), sent, strict=False):
@@ -106,7 +106,7 @@ def life_checks(
 ) -> list[Checks]:
     """Return the checks of `devices` new devices, each of which makes `reports` reports about one
     of the first half of the `values`, as many about one of the second, and as many about the first
-    again; values take turns. `memoise`: "per-value" or "epoch". Raises ReportError for bytes that
+    again. Values take turns. `memoise`: "per-value" or "epoch". Raises ReportError for bytes that
     are no report of the mechanism."""
     lives, responses = [], (0, 0, 0) if memoise == "epoch" else (0, 1, 0)
     sides = values[: len(values) // 2], values[len(values) // 2 :]
@@ -131,7 +131,7 @@ def response_checks(
     """Yield the checks of some periods of one metric of the same devices: those with equal numbers
     in `responses` are about one permanent response. Periods with different numbers are independent.
     Per value they are of one cohort, too, and about one response where both values touch the same
-    cells; no two values with equally many reports do."""
+    cells. No two values with equally many reports do."""
     per_value, size = memoise == "per-value", periods[0].reports
     of_responses = dict(zip(responses[::-1], periods[::-1], strict=True)).values()
     alike = [period for period in of_responses if period.reports == size]
@@ -231,8 +231,8 @@ def _touched(mechanism: MemoisedMechanism, cells: Sequence[int]) -> Bools:
 def _repeats(one: Period, other: Period) -> Checks | None:
     """Check that the responses of the second half of the devices are not those of the first half:
     how many equal one of them, given them, is binomial. A short secret shows here, where the units
-    have more responses than devices have pairs; None where they have fewer. Both periods are about
-    one response."""
+    have more responses than devices have pairs. Returns None where they have fewer. Both periods
+    are about one response."""
     mechanism, devices = one.mechanism, one.cohorts.size
     of = one.reports + other.reports
     cut = _Unit.of(mechanism, True).cut(of)

@@ -4,8 +4,8 @@ The exact part: given the histories, the units of a report are independent. They
 or the whole report where it is one column. Of the reports of a unit that share a permanent response
 only the number of times that each symbol is shown counts, so that the worst ratio is a maximum over
 short lists. The part from outside: real encoders, each with a secret of its own, are distinguished
-by all that they sent. Source: Erlingsson et al. 2014, section 3.2, for a value that never changes;
-changing values are this project's extension.
+by all that they sent. Source: Erlingsson et al. 2014, section 3.2, for a value that never changes.
+Changing values are this project's extension.
 """
 
 from collections import Counter
@@ -40,7 +40,7 @@ which are alike, only what was shown, in order."""
 HistoryLaw = Mapping[DayEvidence, tuple[Fraction, ...]]
 """P(such reports | history), for two histories and up to a factor that they share."""
 MOST, PARTS = 50.0, 8
-"""Scores are cut at +-MOST: no number of devices can show so much; a unit has PARTS levels."""
+"""Scores are cut at +-MOST: no number of devices can show so much. A unit has PARTS levels."""
 
 
 def exact_epsilon(mechanism: MemoisedMechanism, pair: TwoHistories, memoise: str) -> Decimal:
@@ -94,7 +94,7 @@ def history_epsilon(
 def cohorts_named(
     mechanism: MemoisedMechanism, history: DayValues, device: MakeDevice, *, trials: int
 ) -> set[int]:
-    """Return how many cohorts a device names in a history; a device that memoises names one."""
+    """Return how many cohorts a device names in a history. A device that memoises names one."""
     return {
         len({row for row, _ in reports_of(mechanism, history, device())}) for _ in range(trials)
     }
@@ -107,7 +107,7 @@ def _score(
     encode: Callable[[Value], bytes],
     scores: dict[object, float],
 ) -> float:
-    """Return ln of P(what this device sends | first history) / P(it | second); `scores` keeps those
+    """Return ln of P(what this device sends | first history) / P(it | second). `scores` keeps those
     of units that were met before."""
     sent = reports_of(mechanism, history, encode)
     days = _days(mechanism, pair, "per-value", sent[0][0])
@@ -157,8 +157,8 @@ def _days(mechanism: MemoisedMechanism, pair: TwoHistories, memoise: str, row: i
 
 
 def _symbols(mechanism: MemoisedMechanism, labels: Mapping[int, int], word: int) -> tuple[int, ...]:
-    """Return the symbol that each unit shows in a payload; `labels` numbers the payloads that may
-    be true, and any other payload is a symbol of its own."""
+    """Return the symbol that each unit shows in a payload. `labels` numbers the payloads that may
+    be true. Any other payload is a symbol of its own."""
     if mechanism.kind.is_bitwise:
         return tuple(word >> bit & 1 for bit in range(mechanism.shape.columns))
     return (labels.get(word, ~word),)

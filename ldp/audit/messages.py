@@ -48,7 +48,7 @@ PEOPLE, VALUES, SLOTS = 3, 3, 2
 
 
 def message_columns(mechanism: Dummies, record: bytes) -> SentColumns:
-    """Return the column of each message of a record; raise ReportError for other bytes, and for
+    """Return the column of each message of a record. Raises ReportError for other bytes, and for
     another number of messages."""
     messages = mechanism.split(record)
     if len(messages) != mechanism.messages:
@@ -96,7 +96,7 @@ def record_checks(
 
 
 def _value_checks(mechanism: Dummies, value: Value, records: Ints) -> list[Checks]:
-    """Return the checks of how many messages name this value and how many any, and of each place;
+    """Return the checks of how many messages name this value and how many any, and of each place.
     `records`: columns, shape (trials, messages)."""
     law, width, trials = record_law(mechanism), len(mechanism.categories), len(records)
     own = mechanism.addressing.point(value)
@@ -124,7 +124,7 @@ def _multiset_checks(mechanism: Dummies, value: Value, records: Ints) -> Checks:
 
 def _pair_checks(mechanism: Dummies, first: Value, second: Value, columns: Ints) -> list[Checks]:
     """Return the checks of how many records name each two columns, and of how many name one and the
-    next record another; `columns`: the columns of records of `first` and `second` by twos, shape
+    next record another. `columns`: the columns of records of `first` and `second` by twos, shape
     (records, messages). Columns CLASSES apart count as one, but empty messages by themselves."""
     width = len(mechanism.categories)
     size = min(CLASSES, width)
@@ -217,7 +217,8 @@ def _joined(first: MessageLaw, second: MessageLaw) -> dict[SentColumns, float]:
 
 
 def _person(messages: DummyMessages, value: int | None) -> dict[SentColumns, float]:
-    """Return the law of the numbers of messages of one person; without a value, of the dummies."""
+    """Return the law of the numbers of messages of one person. Without a value it is the law of the
+    dummies."""
     d, nothing = messages.values, (0,) * messages.values
 
     def one(value: int) -> SentColumns:

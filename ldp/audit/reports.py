@@ -14,7 +14,7 @@ from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
 
 VALUE, VALUE_BEFORE = "value", "value before"
-"""Names of two numbers of a report; a check "by" one of them alone has as many counts for each
+"""Names of two numbers of a report. A check "by" one of them alone has as many counts for each
 value."""
 ROW = "row"
 """Name of the number by which counts of rows are not split."""
@@ -26,13 +26,13 @@ CALLS, DEVICES = 1 << 9, 1 << 7
 class Reports:
     """Reports through one mechanism, and the cells that each report's value touches or could touch.
 
-    `which`: int, shape (reports,), the number of each report's value, below `values`; `before`: the
+    `which`: int, shape (reports,), the number of each report's value, below `values`. `before`: the
     number for the report before (for the first report, that of the last). `calls`, `devices`: int,
     shape (reports,), the number of each report's call, and of its device. `true_cells`: the columns
     of the report's row that its value touches, or, for a value that is replaced at random, could
-    touch; `cells_before`: the same columns for the value before. `reported`, `touched`: bool, shape
-    (reports, columns), for all kinds except SIGN. `firsts`: the first touched cell, or -1;
-    `chances`: P(this cell is named), 0 where there is none; `usual_chances`: the same for each
+    touch. `cells_before`: the same columns for the value before. `reported`, `touched`: bool, shape
+    (reports, columns), for all kinds except SIGN. `firsts`: the first touched cell, or -1.
+    `chances`: P(this cell is named), 0 where there is none. `usual_chances`: the same for each
     value in row 0. `keeps_row`: whether a device has one row for all calls.
     """
 
@@ -66,7 +66,7 @@ class Reports:
         keeps_row: bool = False,
     ) -> "Reports":
         """Return the `Reports` of reports (row, payload) about values[which], in the order in which
-        they were made; raise ParameterError for a value that the mechanism does not know."""
+        they were made. Raises ParameterError for a value that the mechanism does not know."""
         columns = mechanism.shape.columns
         numbers = [int.from_bytes(payload, "little") for _, payload in reports]
         rows, before = np.array([row for row, _ in reports], dtype=np.int64), np.roll(which, 1)
@@ -115,7 +115,7 @@ class Reports:
             yield VALUE_BEFORE, self.before, self.values
 
     def names(self, cells: Ints) -> Bools:
-        """Return whether each report names its cell in `cells`; a cell of -1 stands for none."""
+        """Return whether each report names its cell in `cells`. A cell of -1 stands for none."""
         if self.mechanism.kind.is_signed:
             names = self.mechanism.layout.names
             pairs = zip(self.numbers, cells.tolist(), strict=True)
@@ -124,7 +124,7 @@ class Reports:
         return seen
 
     def touches(self, cells: Ints) -> Bools:
-        """Return whether each report's value touches its cell in `cells`, or could touch it; a cell
+        """Return whether each report's value touches its cell in `cells`, or could touch it. A cell
         of -1 stands for none."""
         seen: Bools = np.take_along_axis(self.touched, cells[:, None], axis=1)[:, 0] & (cells >= 0)
         return seen

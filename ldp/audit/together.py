@@ -1,7 +1,7 @@
 """Checks over all metrics of a client together, because each metric has few reports.
 
 A condition is that two numbers of a report, counted in blocks, have certain remainders. The sum
-over all metrics shows a cheat that does not depend on the metric; the number of metrics with a
+over all metrics shows a cheat that does not depend on the metric. The number of metrics with a
 small p-value shows one that acts on some metrics. Metrics with one kind of values are also checked
 by themselves.
 """
@@ -27,7 +27,7 @@ BLOCKS = (1, 2, 4, 8, 16, 32)
 MOST_SPAN = 64
 """Calls and devices after which a condition is the same again, or fewer; largest modulus."""
 SMALL = (0.01, 0.001)
-"""Small p-values; for each, the metrics that have a smaller one are counted."""
+"""Small p-values. For each, the metrics that have a smaller one are counted."""
 LEAST_DEVIATION = 2.5
 """Standard deviations below which a p-value is not taken to be small."""
 

@@ -97,8 +97,8 @@ def drawn_values(
 
 
 def _tuples(members: Sequence[Sequence[Any]], generator: Generator) -> tuple[tuple[Any, ...], ...]:
-    """Return all tuples with one value of each member; where there are more than MOST_CATEGORIES so
-    many, but each member's value stands in one at least."""
+    """Return all tuples with one value of each member. Where there are more than MOST_CATEGORIES,
+    return so many, but each member's value stands in one at least."""
     if math.prod(map(len, members)) <= MOST_CATEGORIES:
         return tuple(product(*members))
     size = max(MOST_CATEGORIES, *map(len, members))
@@ -185,8 +185,8 @@ def _edges(addressing: Levels) -> tuple[float, ...]:
 
 
 def _texts(alphabets: Sequence[str], length: int, generator: Generator) -> list[Value]:
-    """Return MANY texts of up to `length` letters, each of one alphabet; half of them words of the
-    first one, of at most 24 letters; none is empty."""
+    """Return MANY texts of up to `length` letters, each of one alphabet. Half of them are words of
+    the first one, of at most 24 letters. None is empty."""
     texts: list[Value] = []
     for number in range(MANY):
         is_word = number % 2

@@ -54,7 +54,7 @@ MOST_DEVICES = 10_000
 class Memoised:
     """Exact privacy loss of DAYS reports: between two values that never change, which `lifetime`
     bounds; and between a history that never changes and one that does, per value and by epoch.
-    `at_least`: lower bound on the epsilon that real devices show under each mode's promise;
+    `at_least`: lower bound on the epsilon that real devices show under each mode's promise.
     `cohorts`: number of cohorts that a device names."""
 
     lifetime: float
@@ -72,9 +72,9 @@ class Memoised:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Audit of one encoder. `exact`: sentences that refute its exact law; `checks`: number of
-    counts that were checked, of one encoder and of new ones; `findings`: counts that refute the
-    claim; `at_least`: lower bound on its epsilon; `memoised`: None without memoisation."""
+    """Audit of one encoder. `exact`: sentences that refute its exact law. `checks`: number of
+    counts that were checked, of one encoder and of new ones. `findings`: counts that refute the
+    claim. `at_least`: lower bound on its epsilon. `memoised`: None without memoisation."""
 
     name: str
     claimed: float
@@ -179,7 +179,7 @@ def audited_from_outside(
     """Audit an encoder of which only the bytes are seen, such as a client's in another language.
 
     `starts`: what encodes after each start of the program. The first encodes what `audited` has one
-    device encode, with fresh noise, which the others must not repeat; what is memoised is not
+    device encode, with fresh noise, which the others must not repeat. What is memoised is not
     tried. Raises ReportError for bytes that are no report of the mechanism. An honest encoder fails
     with probability `alpha` at most.
     """
@@ -255,8 +255,8 @@ def all_lives(
     """Return the checks of lives in both modes.
 
     They are of lives with the first two values, of a few longer ones, and of lives with all values.
-    Where a report has UNITS bits, they have as many devices per value as show a secret of 16 bits;
-    where it is one column, single reports of new devices show it."""
+    Where a report has UNITS bits, they have as many devices per value as show a secret of 16 bits.
+    Where it is one column, single reports of new devices show it."""
     shows_secret = mechanism.kind.is_bitwise and mechanism.shape.columns >= UNITS
     searched = min(trials * 3 // 5 if shows_secret else trials // 10, MOST_DEVICES)
     checks: list[Checks] = []
@@ -285,7 +285,7 @@ def _device(mechanism: MemoisedMechanism, epoch: str | None = None) -> Callable[
 def _held_for_days(
     mechanism: MemoisedMechanism, values: tuple[Value, ...], trials: int, error: float
 ) -> Memoised:
-    """Return what DAYS tell; what devices show `at_least` is wrong with probability `error`."""
+    """Return what DAYS tell. What devices show `at_least` is wrong with probability `error`."""
     stays, other = (values[0],) * DAYS, (values[1],) * DAYS
     changes = other[: DAYS // 2] + stays[DAYS // 2 :]
     devices = max(LEAST_DEVICES, trials // DEVICES)

@@ -1,4 +1,4 @@
-"""A million reports at once: hashing, sampling and counting; takes half a second to load.
+"""A million reports at once: hashing, sampling and counting. It takes half a second to load.
 
 Importing the package loads all its files, which register the bulk code of the addressings.
 """

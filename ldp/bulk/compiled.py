@@ -43,7 +43,7 @@ def compiled(
 
 def lanes(size: int) -> Iterable[Any]:
     """Return the numbers 0, ..., size - 1 in one array, so that what a loop does with a number
-    numpy does with all of them; in machine code it is `range`."""
+    numpy does with all of them. In machine code it is `range`."""
     return [np.arange(size)]
 
 

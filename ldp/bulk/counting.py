@@ -1,6 +1,6 @@
 """Counts of many reports, and sums over cells.
 
-Functions that take a row range touch no other row, so threads with disjoint ranges share one table
+Functions that take a row range touch no other row. So threads with disjoint ranges share one table
 without locks. Tests hold every output to the scalar code.
 """
 
@@ -88,7 +88,7 @@ def gather(
     """Return for each point the exact sum over all rows of the counts of its cells: int64, shape of
     `points`.
 
-    Hashing and summing are one loop, so the index table (points x rows) is never in memory: 0.6 to
+    Hashing and summing are one loop. So the index table (points x rows) is never in memory: 0.6 to
     1 ns a point and row, shared by all cores. `polynomials`: those of the rows of `counts` where
     they are not the first rows.
     """
@@ -129,7 +129,7 @@ def gather_groups(
 
 
 def sum_of_squares(counts: AnyInts, scale: float, offsets: Floats) -> float:
-    """Return the sum over all cells of (scale * counts[row, column] + offsets[row])**2; `counts`:
+    """Return the sum over all cells of (scale * counts[row, column] + offsets[row])**2. `counts`:
     shape (rows, columns), `offsets`: shape (rows,)."""
     parts = by_rows(lambda part: _sum_of_squares(counts[part], scale, offsets[part]), len(counts))
     return float(sum(map(np.sum, parts)))
@@ -203,7 +203,7 @@ def _add_unpacked(
 
 @compiled(few=1 << 24, plain=_add_unpacked)
 def count_bits(counts: Any, rows: Any, payloads: Any, start: int, stop: int) -> None:
-    """Add bit c of the payload to counts[row, c], for every report with start <= row < stop;
+    """Add bit c of the payload to counts[row, c], for every report with start <= row < stop.
     `rows`: shape (reports,), `payloads`: shape (reports, bytes)."""
     # of a report, a byte a column
     spread = np.empty(payloads.shape[1], dtype=np.uint64)

@@ -112,8 +112,8 @@ def _slices(size: int, at_once: int = 0) -> list[slice]:
 
 
 def _scales(vectors: AnyInts, inverses: Ints) -> Ints:
-    """Return the inverse of the first number other than 0 of each vector, shape (n, m); of zeros
-    1."""
+    """Return the inverse of the first number other than 0 of each vector, shape (n, m). The result
+    for zeros is 1."""
     first = np.take_along_axis(vectors, (vectors != 0).argmax(axis=1)[:, None], axis=1)[:, 0]
     return inverses[first]
 

@@ -125,7 +125,7 @@ def _scatter_blocks(
 
 def bloom_map(addressing: Bloom, rows: int, values: Sequence[Value]) -> Points:
     """Return the columns that each value's hashes name in every row: uint8 or uint16, shape
-    (values, rows, hashes); a column that two hashes name may occur twice. Time: 1 to 2 ns a hash of
+    (values, rows, hashes). A column that two hashes name may occur twice. Time: 1 to 2 ns a hash of
     the polynomial family, 15 to 40 ns an MD5 digest where there are many rows, shared by all
     cores."""
     kind = np.uint8 if addressing.bits <= 256 else np.uint16
@@ -248,9 +248,9 @@ def _exact_columns(columns: Any, polynomial: Any, points: Any, _: Any, width: An
 @compiled(plain=_exact_columns)
 def row_columns(columns: Any, polynomial: Any, points: Any, fractions: Any, width: Any) -> None:
     """Write the columns of a few hundred points under one row's `polynomial`, shape (3,), into
-    `columns`; `fractions`: those of the points.
+    `columns`. `fractions`: those of the points.
 
-    The polynomial's value is a fraction of FIELD, so nothing is reduced: overflow drops whole ones.
+    The polynomial's value is a fraction of FIELD. So nothing is reduced: overflow drops whole ones.
     With a, b and c in halves, high 2**31 + low, four products and c are added. Each product is too
     small by less than its half of a coefficient, below 2**31, and a fraction of FIELD exceeds 8
     times the value, which a column is made of, by less than 8. So with 8 subtracted the sum is

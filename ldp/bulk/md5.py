@@ -1,7 +1,7 @@
 """MD5 of one value after every row number, all rows side by side.
 
-google/rappor's clients hash this way (`ldp.protocol.md5_bloom.Md5Bloom`), and a decoder needs 128
-digests or more for each candidate. The rows' messages differ in their first word only, so a round
+google/rappor's clients hash this way (`ldp.protocol.md5_bloom.Md5Bloom`). A decoder needs 128
+digests or more for each candidate. The rows' messages differ in their first word only. So a round
 is one loop over the rows, which the compiler turns into vector code. Source: RFC 1321; a test holds
 it to `hashlib`.
 """

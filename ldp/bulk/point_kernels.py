@@ -29,10 +29,10 @@ NO_ANSWER = np.uint64((1 << 64) - 1)
 def points(addressing: Addressing, rows: int, values: Sequence[Value]) -> Points:
     """Return what stands for each value in bulk: its point, uint64, shape (values,).
 
-    Words have a point at every position: shape (values, positions); sets of answers a point for
-    each, then NO_ANSWER: shape (values, at_most). Values of which a hash needs all bytes have their
-    `bloom_map`. Numbers have a rounding for every row, or one for all rows: shape
-    (values, rows or 1, 2).
+    Words have a point at every position: shape (values, positions). Sets of answers have a point
+    for each, then NO_ANSWER: shape (values, at_most). Values of which a hash needs all bytes have
+    their `bloom_map`. Numbers have a rounding for every row, or one for all rows: shape (values,
+    rows or 1, 2).
     """
     return np.array([addressing.point(value) for value in values], dtype=np.uint64)
 
@@ -100,7 +100,7 @@ def _set_columns(addressing: CellSets, rows: int, points: Points, at: RowNumbers
 
 @points.register
 def _answers(addressing: Answers, rows: int, values: Sequence[Value]) -> Points:
-    """Return the points of sets of answers; raise ParameterError for a set of more than `at_most`,
+    """Return the points of sets of answers. Raises ParameterError for a set of more than `at_most`,
     of which some must be drawn beforehand."""
     places = np.full((len(values), addressing.at_most), NO_ANSWER)
     for place, value in zip(places, values, strict=True):

@@ -29,8 +29,8 @@ def draw_steps(points: Points, at: RowNumbers, generator: Generator) -> Points:
 def packed_bernoulli(generator: Generator, threshold: int, words: int) -> NDArray[np.uint64]:
     """Draw bits that are 1 with probability threshold / 2**64 exactly: uint64, shape (words,).
 
-    The comparison of `ldp.protocol.randomness.bernoulli` from the top bit down, 64 lanes a word;
-    a word takes about 7 words of the generator. `threshold` lies in [0, 2**64).
+    The comparison of `ldp.protocol.randomness.bernoulli` from the top bit down, 64 lanes a word. A
+    word takes about 7 words of the generator. `threshold` lies in [0, 2**64).
     """
     below = np.empty(words, dtype=np.uint64)
     filled = 0
@@ -44,7 +44,7 @@ def packed_bernoulli(generator: Generator, threshold: int, words: int) -> NDArra
 
 @compiled(few=1 << 17)
 def _fill_below(below: Any, filled: int, threshold: Any, stream: Any) -> int:
-    """Fill `below` from word `filled` on while `stream` lasts; return the number of words filled.
+    """Fill `below` from word `filled` on while `stream` lasts. Returns the number of words filled.
 
     A word starts only where the longest one would still fit: dropping an unfinished word would
     favour words that are decided early. The rest of the stream is not used.
@@ -103,8 +103,8 @@ def _fit(subsets: Any, touched: Any, missing: Any, columns: int, generator: Any)
 def add_binomials(
     cells: Ints, reports: Ints, held: Ints, chance: float, generator: Generator
 ) -> None:
-    """Add `generator.binomial(reports[:, None] - held, chance)` to `cells`, shape (rows, columns);
-    for many small numbers in a third of numpy's time."""
+    """Add `generator.binomial(reports[:, None] - held, chance)` to `cells`, shape (rows, columns).
+    Takes a third of numpy's time for many small numbers."""
     if held.size >= _MANY and chance <= 0.5 and reports.max() * chance <= _INVERTED:
         _add_inverted(cells, reports, held, chance, generator)
     else:

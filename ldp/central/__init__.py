@@ -1,6 +1,6 @@
 """Mechanisms of a trusted curator, with the cost type of the local ones and stated neighbours.
 
-Releases draw their noise from OpenDP (`Releases`, no seed); simulations from numpy
+Releases draw their noise from OpenDP (`Releases`, no seed). Simulations draw it from numpy
 (`Simulated`, seeded), and say so.
 """
 

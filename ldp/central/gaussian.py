@@ -63,8 +63,8 @@ def _mills_slope(x: float) -> float:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Return the largest mu that is (epsilon, delta)-private, by bisection; never above it.
-    Raises ParameterError as `require_budget`.
+    """Return the largest mu that is (epsilon, delta)-private, by bisection. The result is never
+    above it. Raises ParameterError as `require_budget`.
 
     >>> round(1 / gaussian_mu(1.0, 1e-6), 2)   # standard deviations a unit of sensitivity
     4.22
@@ -77,9 +77,9 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Return the least epsilon for which noise of this mu is (epsilon, delta)-private; never below
-    it. Infinite for an infinite mu. Raises ParameterError for a negative mu or delta outside (0,
-    1).
+    """Return the least epsilon for which noise of this mu is (epsilon, delta)-private. The result
+    is never below it. Infinite for an infinite mu. Raises ParameterError for a negative mu or delta
+    outside (0, 1).
 
     >>> round(gaussian_epsilon(1.0, 1e-6), 3)
     4.887

@@ -1,9 +1,9 @@
 """The basic mechanisms of a trusted curator: each a frozen value with its cost.
 
 `sensitivity` is the most by which the answer can differ between neighbouring data sets, in the
-mechanism's norm; stating it, for the neighbours that are named, is the caller's part. Source:
-Dwork and Roth 2014, section 3 and appendix A; Balle and Wang 2018 (analytic Gaussian); Ghosh,
-Roughgarden and Sundararajan 2012 (discrete Laplace); McSherry and Talwar 2007 (exponential).
+mechanism's norm. Stating it, for the neighbours that are named, is the caller's part. Source: Dwork
+and Roth 2014, section 3 and appendix A; Balle and Wang 2018 (analytic Gaussian); Ghosh, Roughgarden
+and Sundararajan 2012 (discrete Laplace); McSherry and Talwar 2007 (exponential).
 """
 
 import math
@@ -25,7 +25,7 @@ MOST_COUNT = 2**62
 ROUNDING = 1e-12
 """Share of a probability that is left for the rounding of doubles."""
 CLASSICAL_LIMIT = 1.0
-"""Epsilon below which alone the classical calibration is proved; it is wrong far above."""
+"""Epsilon below which alone the classical calibration is proved. It is wrong far above."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class _Mechanism:
 
 @dataclass(frozen=True, kw_only=True)
 class _Pure(_Mechanism):
-    """Pure epsilon; `scale` is rounded up, so that epsilon is never above the one asked for."""
+    """Pure epsilon. `scale` is rounded up, so that epsilon is never above the one asked for."""
 
     epsilon: float
 
@@ -195,7 +195,7 @@ class Exponential(_Pure):
         return np.asarray(powers / powers.sum())
 
     def choose(self, scores: Floats, noise: Noise | None = None) -> int:
-        """Return the index of an answer drawn by its score; `noise` defaults to `Releases`."""
+        """Return the index of an answer drawn by its score. `noise` defaults to `Releases`."""
         return (noise or Releases()).choose(_finite(scores), self.scale)
 
 

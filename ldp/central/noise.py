@@ -1,7 +1,7 @@
 """Sources of a curator's noise: OpenDP for releases, numpy for simulations.
 
-A release uses samplers that are exact on floating-point numbers (Mironov 2012 shows why it
-matters) and cannot be repeated; numpy's are fast, seeded and only good for studies. Publishing a
+A release uses samplers that are exact on floating-point numbers (Mironov 2012 shows why it matters)
+and cannot be repeated. Samplers of numpy are fast, seeded and only good for studies. Publishing a
 result of `Simulated` publishes the data; its results are labelled.
 """
 
@@ -15,7 +15,7 @@ from ldp.errors import MissingPackage
 
 
 class Noise(Protocol):
-    """Source of noise for arrays of any shape; `scale` > 0 is in the units of the values."""
+    """Source of noise for arrays of any shape. `scale` > 0 is in the units of the values."""
 
     is_simulation: ClassVar[bool]
 
@@ -33,7 +33,7 @@ class Noise(Protocol):
 
 
 class Releases:
-    """Noise of a real release, from OpenDP and the operating system; takes no seed."""
+    """Noise of a real release, from OpenDP and the operating system. It takes no seed."""
 
     is_simulation: ClassVar[bool] = False
 

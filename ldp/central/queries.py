@@ -27,7 +27,7 @@ FINEST = 2**40
 
 @dataclass(frozen=True, kw_only=True)
 class Histogram:
-    """Noisy counts of named categories, each with this standard error; may be negative.
+    """Noisy counts of named categories, each with this standard error. They may be negative.
 
     `threshold`: of strings that nobody listed, the least noisy count that is released; else None.
     """
@@ -78,10 +78,10 @@ def noisy_histogram(
     noise: Noise | None = None,
 ) -> Histogram:
     """Return noisy counts of `values`, or of a number of people for each value, in the public
-    `categories`; other values are not counted.
+    `categories`. Other values are not counted.
 
     Adding or removing a person with one value changes one count by 1 (sensitivity 1), replacing the
-    value changes two counts (2); for a person with up to `at_most` different values the sensitivity
+    value changes two counts (2). For a person with up to `at_most` different values the sensitivity
     is `at_most` times as large. Every count, empty ones too, gets discrete Laplace noise. Raises
     ParameterError for no or repeated categories.
     """
@@ -109,7 +109,7 @@ def noisy_strings(
     at_most: int = 1,
     noise: Noise | None = None,
 ) -> Histogram:
-    """Return the strings whose noisy count reaches a threshold, the most frequent first; no list of
+    """Return the strings whose noisy count reaches a threshold, the most frequent first. No list of
     them is needed, and the rest stays unknown.
 
     Only strings that somebody holds get noise, so that one held by a single person reveals that
@@ -149,13 +149,13 @@ def noisy_mean(
     epsilon: float,
     noise: Noise | None = None,
 ) -> ReleasedMean:
-    """Return the noisy mean of `numbers`, shape (n,), clipped to the public `bounds`; `counts`: how
+    """Return the noisy mean of `numbers`, shape (n,), clipped to the public `bounds`. `counts`: how
     many people hold each, 1 by default.
 
     Neighbours differ in one person's number, so the number of people is public. Numbers are rounded
     to steps of the range, as fine as a sum of integers allows, and discrete Laplace noise of the
     sensitivity of the whole range is added to the sum. Raises ParameterError for nobody, bounds
-    that are not finite or in order, and NaN; an infinite number is one beyond a bound, because an
+    that are not finite or in order, and NaN. An infinite number is one beyond a bound, because an
     error would tell that somebody has it.
     """
     low, high = map(float, bounds)
@@ -197,8 +197,8 @@ def _of_counts(epsilon: float, neighbours: Neighbours, at_most: int) -> Discrete
 
 
 class ReleasedPercentile(NamedTuple):
-    """A quantile in the units of the edges: `estimate`, and the ends of its interval, which
-    are edges; nan and the ends of all bins where the noisy counts do not add to one person."""
+    """A quantile in the units of the edges: `estimate`, and the ends of its interval, which are
+    edges. They are nan and the ends of all bins where the noisy counts do not add to one person."""
 
     estimate: float
     low: float
@@ -208,7 +208,7 @@ class ReleasedPercentile(NamedTuple):
 def percentile(
     histogram: Histogram, edges: Sequence[float], q: float, level: float = 0.95
 ) -> ReleasedPercentile:
-    """Return the least number with a share of at least `q` of the people at or below it; the
+    """Return the least number with a share of at least `q` of the people at or below it. The
     categories of `histogram` are bins in order, between `edges`, shape (bins + 1,).
 
     With L people below an edge and T in all, the quantile is where L - q T crosses 0, and noise

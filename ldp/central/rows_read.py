@@ -31,7 +31,7 @@ LEAST_READABLE = 0.5
 
 class RowsRead(NamedTuple):
     """Noisy shares of the rows `within_bounds`, with a cell that was `clipped`, and with one that
-    is `unreadable`; `std_error`: of each, as a share of the rows; `epsilon`: their cost."""
+    is `unreadable`. `std_error`: of each, as a share of the rows. `epsilon`: their cost."""
 
     within_bounds: float
     clipped: float
@@ -74,8 +74,9 @@ class RowsRead(NamedTuple):
 def epsilon_of_rows(epsilon: float, rows: int | None) -> float:
     """Return the part of `epsilon` that the histogram of `rows` costs. It is the least at which a
     count has a standard error of PRECISE times the rows, but at least LEAST_SHARE and at most
-    MOST_SHARE of epsilon; LEAST_SHARE where the number of rows is not public, None. It and the rest
-    add to `epsilon` without rounding. Raises ParameterError for an epsilon out of range."""
+    MOST_SHARE of epsilon. It is LEAST_SHARE where the number of rows is not public, None. It and
+    the rest add to `epsilon` without rounding. Raises ParameterError for an epsilon out of
+    range."""
     if not 1e-9 <= epsilon <= 1e9:
         raise ParameterError(f"epsilon must be from 1e-9 to 1e9, got {epsilon!r}")
     needed = 0.0

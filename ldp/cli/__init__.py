@@ -78,8 +78,8 @@ def commands() -> None:
 
 
 def main() -> None:
-    """Run the command line; exit with status 0, or with 2 and one line on stderr. Characters that a
-    stream cannot print are escaped."""
+    """Run the command line. Exits with status 0, or with 2 and one line on stderr. Characters that
+    a stream cannot print are escaped."""
     sys.stdout, sys.stderr = (
         open(os.devnull, "w") if stream is None else stream  # noqa: SIM115  # it is closed
         for stream in (sys.stdout, sys.stderr)

@@ -58,8 +58,8 @@ RELAY = (
 
 
 class _Subject(NamedTuple):
-    """What reports are drawn by; `is_fresh`: False if several reports share what is memoised;
-    `definition` of a metric; `per_person`: most fresh reports that a device seals in a day."""
+    """What reports are drawn by. `is_fresh`: False if several reports share what is memoised.
+    `definition`: of a metric. `per_person`: most fresh reports that a device seals in a day."""
 
     name: str
     mechanism: Shuffled
@@ -196,8 +196,7 @@ def _subject(
 
 
 def _mechanism(name: str, stated: Mapping[str, Any]) -> Shuffled:
-    """Return the mechanism of a name with parameters; a number of categories stands for so
-    many."""
+    """Return the mechanism of a name with parameters. A number of categories stands for so many."""
     if name not in NAMES:
         raise ParameterError(f"there is no mechanism {name!r}{nearest(name, [*NAMES, *PRESETS])}")
     kind: Any = DummyMessages if name == DummyMessages.name else CATALOGUE[name]

@@ -70,7 +70,7 @@ def audit_command(
     report: Path | None,
     as_json: bool,
 ) -> None:
-    """Hold a real encoder's bytes against the epsilon that is printed; status 1 if it fails.
+    """Hold a real encoder's bytes against the epsilon that is printed. The status is 1 if it fails.
 
     It checks the law against the stated epsilon, in fractions, and counts of reports against that
     law: of one encoder and of new ones, for many values, those of the metric's dictionary included.

@@ -67,10 +67,10 @@ def central_command(
 
     It releases the mean of numbers, or percentiles where the metric has them; a histogram of values
     from a list; and of other strings those whose noisy count reaches a threshold. The noise is
-    OpenDP's, fresh in every run, and every run costs its epsilon again; with --seed all is a
+    OpenDP's, fresh in every run. Every run costs its epsilon again. With --seed all is a
     simulation. The number of people is public. A line of --data is a person or several: an answer
     that the metric does not take is unreadable, and counts as the middle of the bounds, or not at
-    all. 1 to 10 % of epsilon pays for noisy shares of what was read, clipped and unreadable; where
+    all. 1 to 10 % of epsilon pays for noisy shares of what was read, clipped and unreadable. Where
     half or more is unreadable, nothing is released. Without --table the reports are simulated from
     the data: then publish only the curator's columns.
 

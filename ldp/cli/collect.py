@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def _id_range(text: str) -> range:
-    """Return a range of first hexadecimal digits of ids, as `0-3` or `f`; raise ParameterError."""
+    """Return a range of first hexadecimal digits of ids, as `0-3` or `f`. Raises ParameterError."""
     match = re.fullmatch("([0-9a-f])(?:-([0-9a-f]))?", text)
     digits = [int(digit or match[1], 16) for digit in match.groups()] if match else [1, 0]
     if digits[0] > digits[1]:

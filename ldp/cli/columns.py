@@ -30,7 +30,7 @@ def read_column(path: Path, column: str | None) -> tuple[str, DataTable]:
 
 
 def read_texts(path: Path, column: str) -> list[str]:
-    """Return the texts of a column; raise ParameterError for an empty cell, with its line."""
+    """Return the texts of a column. Raises ParameterError for an empty cell, with its line."""
     table = read_column(path, column)[1]
     cells = table.cells(column)
     if "" in cells:

@@ -166,8 +166,8 @@ def decode_command(source: Path, part: str | None, **typed: Any) -> None:
 
 
 def _part_of(source: Path, part: str | None) -> "tuple[AnyTable, Spelling | None]":
-    """Return the table of a file, or that of its part of this name, and how its words are spelled;
-    raise DecodeError."""
+    """Return the table of a file, or that of its part of this name, and how its words are spelled.
+    Raises DecodeError."""
     from ldp.tables.joint_table import load_table
     from ldp.tables.table import Table
 

@@ -1,7 +1,7 @@
 """`ldp demo`: the main job end to end on real data, in two acts.
 
-A million keyboards encode emoji, one call of the device encoder each; the reports go into a store;
-from there on the demo is the public commands, each a process of its own that sees files only. In
+A million keyboards encode emoji, one call of the device encoder each. The reports go into a store.
+From there on the demo is the public commands, each a process of its own that sees files only. In
 the second act these simulate too: words that nobody listed, and browser versions.
 """
 
@@ -153,7 +153,7 @@ def _collect(
     randomness: np.random.Generator,
     seed: int | None,
 ) -> None:
-    """Encode every person's value on a device of their own; the store replaces that of an earlier
+    """Encode every person's value on a device of their own. The store replaces that of an earlier
     demo."""
     fresh = store.with_name(f".{store.name}.part")
     shutil.rmtree(fresh, ignore_errors=True)

@@ -29,7 +29,7 @@ DEV_REPORTS, DEV_LIFE = 20, 1_000_000.0
 REGISTRY, METRIC, APP = (
     (files("ldp.cli") / f"init.{name}.txt").read_text("utf-8") for name in ("toml", "metric", "py")
 )
-"""Templates of the files that are written; the template of a metric begins with its group."""
+"""Templates of the files that are written. The template of a metric begins with its group."""
 DEVELOPMENT = """\
 # For a developer's own screen. For people take this line out, and what "people:" says.
 development = true

@@ -17,8 +17,8 @@ def key_command(file: Path, relay: bool, as_json: bool) -> None:
     """Make a collector's key, if FILE is not there yet, and print its public part.
 
     FILE stays with the collector, which opens sealed reports with it (`sealed = [FILE]`). Apps seal
-    with the public key; `sealing_keys` in metrics.toml lists the fingerprint, so that they seal
-    with no other. It is a PEM file, as `openssl genpkey -algorithm x25519` writes; the key of a
+    with the public key. `sealing_keys` in metrics.toml lists the fingerprint, so that they seal
+    with no other. It is a PEM file, as `openssl genpkey -algorithm x25519` writes. The key of a
     relay (`ldp relay --key FILE`) is one of ed25519.
 
     \b

@@ -26,7 +26,7 @@ def merge_command(tables: tuple[Path, ...], out: Path, overlapping: bool, as_jso
     """Add tables of the same mechanism exactly, in any order.
 
     A day that is in two of them may be counted twice: nobody can tell from tables whether their
-    reports are the same, so it is refused without --overlapping, and so are two equal tables.
+    reports are the same. So it is refused without --overlapping, and so are two equal tables.
 
     \b
     Example: ldp merge monday.table tuesday.table --out week.table

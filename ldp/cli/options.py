@@ -166,7 +166,7 @@ def _columns() -> int:
 
 
 def wrap(text: str, indent: str = "") -> list[str]:
-    """Return the lines of a paragraph, no wider than a terminal; `indent`: of all but the first."""
+    """Return the lines of a paragraph, no wider than a terminal. `indent`: of all but the first."""
     return textwrap.wrap(text, min(_columns(), WIDTH), subsequent_indent=indent)
 
 

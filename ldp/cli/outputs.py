@@ -20,7 +20,7 @@ OUTPUTS = {
     "publish": ("csv", "duckdb"),
     "simulate": ("table", "truth", "reports"),
 }
-"""Options beside --out that name a file which a command writes; the files of all others are read.
+"""Options beside --out that name a file which a command writes. The files of all others are read.
 """
 FOREIGN = {
     *(".gz", ".zst", ".zip", ".bz2", ".xz"),
@@ -30,7 +30,7 @@ FOREIGN = {
 }
 """Endings of formats in which no output of a command is written, and which replacing would lose."""
 TALKING = ("collect", "demo", "init", "publish", "registry add", "relay")
-"""Commands that ask, serve, or print while they work; all others show how long they take."""
+"""Commands that ask, serve, or print while they work. All others show how long they take."""
 READ_AS_TEXT = (
     *("candidates", "population", "source", "truth"),
     "weighted_reports_per_client",

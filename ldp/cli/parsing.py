@@ -62,7 +62,7 @@ GROUPED = re.compile(r"[0-9]{1,3}([,_][0-9]{3})+|[0-9]*")
 
 def plain_number(text: str) -> str:
     """Return a number as programs read it, from text such as 1e6, 200k, 1.5M, 1,000,000, 1_000_000
-    or 1 %; return any other text as it is. A decimal point stays, because 10.000 may mean ten
+    or 1 %. Returns any other text as it is. A decimal point stays, because 10.000 may mean ten
     thousand: it is not read as a whole number.
 
     >>> [plain_number(text) for text in ("1e6", "200k", "1,000", "0.5", "1,2", "1e-6", "10.000")]
@@ -86,7 +86,7 @@ def plain_number(text: str) -> str:
 
 
 def name_and_parameters(text: str, example: str) -> tuple[str, dict[str, Any]]:
-    """Return a name and the parameters after it, written as in TOML; raise ParameterError with an
+    """Return a name and the parameters after it, written as in TOML. Raises ParameterError with an
     `example` for another text.
 
     >>> name_and_parameters("rr, epsilon = 1, categories = 20", "")
@@ -103,7 +103,7 @@ def name_and_parameters(text: str, example: str) -> tuple[str, dict[str, Any]]:
 
 class Typed(click.ParamType):  # type: ignore[type-arg]  # not subscriptable before 8.4
     """Type of an argument. `read`: function that makes the value from the text, or raises LdpError
-    with the mistake; `name`: placeholder of the value in the help."""
+    with the mistake. `name`: placeholder of the value in the help."""
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name, self._read = name, read
@@ -197,7 +197,8 @@ def _refuse_unfitting(command: click.Command, context: click.Context) -> None:
 
 
 def _lenient(kind: click.ParamType) -> click.ParamType:  # type: ignore[type-arg]
-    """Return a type that reads numbers as people write them; `kind` itself if it reads none."""
+    """Return a type that reads numbers as people write them. Returns `kind` itself if it reads
+    none."""
     if isinstance(kind, click.Tuple):
         several: Any = copy(kind)
         several.types = [_lenient(inner) for inner in kind.types]

@@ -82,7 +82,7 @@ def publish_command(
     """Count and decode what is new in the stores, for every metric of the registry.
 
     Every day that has ended and has uncounted reports becomes a kept table, estimates and rows of
-    one data set; reports that come late re-open their day. Run it as often as you like, from cron:
+    one data set. Reports that come late re-open their day. Run it as often as you like, from cron:
     a run that is killed is repeated, and a second one beside it ends with an error. With the
     setting fakes, intervals hold for the honest reports, whatever the made-up ones say. A row is
     about a day, a week, or several days (period = "28d"). docs/publishing.md has the rest.
@@ -189,7 +189,7 @@ def _require_no_password(conninfo: str) -> None:
 
 
 def _pair(pair: str, registry: "Registry") -> list[str]:
-    """Return the two metrics of arms; raise RegistryError unless they are in the registry."""
+    """Return the two metrics of arms. Raises RegistryError unless they are in the registry."""
     metrics = pair.split(":")
     if len(metrics) != 2:
         raise ParameterError("arms must be METRIC:METRIC")

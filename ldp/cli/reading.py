@@ -38,7 +38,7 @@ def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for the format of a data file to a command; `chosen_reading` returns their
+    """Add the options for the format of a data file to a command. `chosen_reading` returns their
     values."""
     for name, kind, words in (
         ("--encoding", None, "Encoding that the data have, as cp1252; by default UTF-8."),

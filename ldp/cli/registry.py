@@ -105,10 +105,10 @@ def check(
 ) -> None:
     """Validate FILE, compare it with its lock, print each group's worst-case epsilon.
 
-    Fails when a metric changed without a new version; with --against also when a metric moved to
-    another group, a group is gone or allows more in a window than it did, or more can be lost in a
-    life than --accept-growth allows. Against the record of `ldp registry sign` it fails when
-    registry, lock or certificates are not those that were signed off.
+    Fails when a metric changed without a new version. With --against it also fails when a metric
+    moved to another group, a group is gone or allows more in a window than it did, or more can be
+    lost in a life than --accept-growth allows. Against the record of `ldp registry sign` it fails
+    when registry, lock or certificates are not those that were signed off.
 
     \b
     Example: ldp registry check metrics.toml --against main/metrics.toml
@@ -263,7 +263,7 @@ def sign_registry(
 
     It is a record and no cryptographic signature: `ldp registry check --against` fails when one of
     them is another. Every metric that has not expired needs a certificate of an audit that passed,
-    with 5,000 trials or more and every cheat caught; certificates belong beside the record.
+    with 5,000 trials or more and every cheat caught. Certificates belong beside the record.
 
     \b
     Example: ldp registry sign metrics.toml --name "A. Officer" --certificate city.json
@@ -293,7 +293,7 @@ def _check_limits(
     loaded: Registry, today: date, within: timedelta | None, most_odds: float | None
 ) -> None:
     """Raise RegistryError for a metric that expires `within` a time, and if 24 hours of a device
-    can multiply odds by more than `most_odds`; ParameterError if that is no valid limit."""
+    can multiply odds by more than `most_odds`. Raises ParameterError if that is no valid limit."""
     if within is not None:
         expiring = [x.name for x in loaded.metrics.values() if x.expires < today + within]
         if expiring:

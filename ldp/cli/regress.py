@@ -129,7 +129,7 @@ def regress_command(
 
     Only the bounds that you state are public, and with --neighbours replace-one the number of rows.
     A cell that is not a number counts as the middle of its column's bounds, because an error would
-    reveal that somebody has none; --compare names its line. 1 to 10 % of epsilon pays for noisy
+    reveal that somebody has none. --compare names its line. 1 to 10 % of epsilon pays for noisy
     shares of the rows that were read, clipped and unreadable: where half or more are unreadable,
     nothing is released. --compare releases no coefficient: it simulates every method on splits of
     the data, local ones beside the curator's, and the errors shown are not private.
@@ -190,7 +190,7 @@ def regress_command(
 
 
 def _number_of(key: str, value: Any) -> float | tuple[float, ...]:
-    """Return the value of a parameter of --method; raise ParameterError for an invalid one."""
+    """Return the value of a parameter of --method. Raises ParameterError for an invalid one."""
     if key not in OF_METHODS:
         raise ParameterError(f"--method has no {key}, but public_rows, {', '.join(OF_METHODS)}")
     try:

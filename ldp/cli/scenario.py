@@ -161,7 +161,7 @@ def _median(numbers: NDArray[Any]) -> float:
 
 def _attacker(scenario: Scenario, randomness: Generator) -> dict[str, Any] | None:
     """Return the averaging attack and the linking attack on every metric whose values can be
-    guessed; None if there is none or nobody is attacked."""
+    guessed. Returns None if there is none or nobody is attacked."""
     fit = attacked(scenario, MOST_VALUES)
     guessable = [metric for metric in fit.metrics if metric.guessable]
     if not (guessable and fit.attacked):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "::1")
 GRACE_SECONDS, BACKLOG, LOG_SECONDS = 30, 128, 60.0
 OBJECTS = 50_000
-"""Number of new objects after which Python searches for cycles of references; batches have none."""
+"""Number of new objects after which Python searches for cycles of references. Batches have none."""
 COUNT = click.IntRange(min=1)
 
 
@@ -51,8 +51,8 @@ def service_options(port: int) -> Callable[..., Any]:
 def service_settings(
     *, rate: int, most_requests: int, most_buffer: int, admit: str | None
 ) -> dict[str, Any]:
-    """Return the options of a service as arguments of `Collector` and `Relay`; raise ParameterError
-    if the function that decides who may send cannot be used."""
+    """Return the options of a service as arguments of `Collector` and `Relay`. Raises
+    ParameterError if the function that decides who may send cannot be used."""
     from ldp.collection.service import Limits
 
     return {
@@ -62,7 +62,7 @@ def service_settings(
 
 
 def set_right(buffer: "BatchFile", registry: Registry) -> None:
-    """Set day and watermark of a buffer by the clock; print the first day whose reports count."""
+    """Set day and watermark of a buffer by the clock. Print the first day whose reports count."""
     from ldp.collection.service import longest_lateness, utc_today
 
     today, lateness = utc_today(), longest_lateness(registry)
@@ -113,7 +113,7 @@ def begin_log() -> None:
 
 
 def listening_on(listen: str) -> socket.socket:
-    """Return a socket that listens on HOST:PORT; raise ParameterError if that is impossible."""
+    """Return a socket that listens on HOST:PORT. Raises ParameterError if that is impossible."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
         raise ParameterError("--listen must be HOST:PORT, as 127.0.0.1:8787")
@@ -134,7 +134,7 @@ def listening_on(listen: str) -> socket.socket:
 
 def own_hosts(listening: socket.socket) -> list[str]:
     """Return the values of `Host` for a socket on 127.0.0.1 or ::1, which only this machine can
-    reach; return none if others can reach the socket, under names that are not known."""
+    reach. Returns none if others can reach the socket, under names that are not known."""
     address, port = listening.getsockname()[:2]
     hosts = ("127.0.0.1", "localhost", "[::1]") if address in LOOPBACK else ()
     return [f"{host}:{port}" for host in hosts]
@@ -142,7 +142,7 @@ def own_hosts(listening: socket.socket) -> list[str]:
 
 def serve(app: Any, listening: socket.socket, action: str, note: str = "") -> None:
     """Serve an application until a signal ends it. `action`: what the application does, for the
-    line with its address; `note`: a line after that."""
+    line with its address. `note`: a line after that."""
     import uvicorn
 
     from ldp.collection.connections import BACKLOG, connection_class, most_connections

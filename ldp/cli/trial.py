@@ -146,6 +146,7 @@ def _write_page(trials: "Trials", out: Path) -> None:
 
 
 def _marks(row: Mapping[str, Any]) -> list[float | None]:
-    """Return the figures of a row that are drawn; None where reports do not tell the estimate."""
+    """Return the figures of a row that are drawn. Returns None where reports do not tell the
+    estimate."""
     estimate = None if "reports_needed" in row else row["estimate"]
     return [estimate, row["low"], row["high"], row["true"]]

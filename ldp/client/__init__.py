@@ -1,4 +1,4 @@
-"""Names that an app imports: mechanisms, encoders, a ledger, and a client; no numpy is loaded.
+"""Names that an app imports: mechanisms, encoders, a ledger, and a client. No numpy is loaded.
 
 >>> from ldp.client import CountMeanSketch
 >>> mechanism = CountMeanSketch(epsilon=4.0, rows=65536, width=1024, seed="00ff")

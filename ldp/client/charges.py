@@ -98,7 +98,7 @@ def groups_to_ask(database: Database, registry: Registry) -> list[str]:
 
 
 def life_left(database: Database, registry: Registry, group: str) -> Fraction:
-    """Return the epsilon that a group may still be charged for life; negative past a cap.
+    """Return the epsilon that a group may still be charged for life. It is negative past a cap.
 
     Charges of the group count, those of its metrics in other groups, and those of metrics that the
     registry no longer has. The smaller of today's caps and those that the owner was shown holds,
@@ -155,14 +155,14 @@ def set_aside(database: Database, registry: Registry, group: str, end: int) -> F
 
 def is_window_sealed(database: Database, group: str, end: int) -> bool:
     """Return whether something was sent of the period of a group that ends at `end`. Nothing more
-    is sent of such a period; only a clock that went back shows a time in it."""
+    is sent of such a period. Only a clock that went back shows a time in it."""
     (is_sealed,) = database.execute(_IS_SEALED, (group, end, group, MOST_WINDOWS, end)).fetchone()
     return bool(is_sealed)
 
 
 def charge(database: Database, group: str, metric: Metric, at: int, times: int, span: Span) -> None:
     """Write a charge of `times` prices, and add it to the totals. `at`: the end of its period, in
-    seconds since 1970; `span`: the time that the reports are about."""
+    seconds since 1970. `span`: the time that the reports are about."""
     cost = group, metric.name, metric.price, times
     database.execute(
         "INSERT INTO charges (budget, metric, epsilon, times, at, begins, ends) "
@@ -188,7 +188,8 @@ def mark_sealed(database: Database, group: str, end: int) -> None:
 
 
 def _terms(database: Database, registry: Registry) -> tuple[float, Mapping[str, Caps]]:
-    """Return the caps that the owner was shown; today's for a consent older than this record."""
+    """Return the caps that the owner was shown. For a consent older than this record they are
+    today's."""
     text = state(database, TERMS)
     if text is None:
         groups = registry.groups.items()

@@ -66,7 +66,7 @@ class _Address(NamedTuple):
 
     @classmethod
     def of(cls, url: str) -> "_Address":
-        """Return the address of a collector or relay; raise ParameterError for an invalid URL."""
+        """Return the address of a collector or relay. Raises ParameterError for an invalid URL."""
         from urllib.parse import urlsplit
 
         try:
@@ -88,18 +88,18 @@ class _Address(NamedTuple):
 
 class Collector:
     """Collector that batches are sent to with `POST url/v1/reports`. With `put` the request is `PUT
-    url/v1/reports/ID`, which a balancer may repeat; ID is the batch's id as 32 hexadecimal digits.
+    url/v1/reports/ID`, which a balancer may repeat. ID is the batch's id as 32 hexadecimal digits.
     Every request states the id in the header `Ldp-Batch`, by which a proxy chooses among
-    collectors. 202 acknowledges; after any other status the same bytes are sent again later.
+    collectors. 202 acknowledges. After any other status the same bytes are sent again later.
 
     `url`: https, or http on this machine. `relay`: address of a relay that sealed batches go to
-    instead; batches that were sealed before there was a key still go to `url`. `key`: the
-    collector's public key as text (`ldp key`), to which the client then seals every report; the
+    instead. Batches that were sealed before there was a key still go to `url`. `key`: the
+    collector's public key as text (`ldp key`), to which the client then seals every report. The
     client's registry must list the key, and the extra `sealed` must be installed. `headers`: sent
     with every batch, for a proxy before the collector. `context`: TLS settings, for an authority or
-    a client certificate of your own; without it certificates are checked as the system does. The
+    a client certificate of your own. Without it certificates are checked as the system does. The
     proxy is the environment's (`https_proxy`, `no_proxy`); redirects are not followed. `is_local`:
-    whether every address is http on this machine; `has_relay`: whether there is a relay. Raises
+    whether every address is http on this machine. `has_relay`: whether there is a relay. Raises
     ParameterError and MissingPackage.
     """
 
@@ -129,7 +129,7 @@ class Collector:
         self._put = put
 
     def send(self, identity: bytes, body: bytes) -> int:
-        """Send a batch and return the number of refused reports; raise Unreachable without a valid
+        """Send a batch and return the number of refused reports. Raises Unreachable without a valid
         answer of status 202."""
         from http.client import HTTPException  # late: slow to load
 
@@ -208,7 +208,7 @@ def _abort(connection: object) -> None:
 
 
 def _count_refused(answer: bytes) -> int:
-    """Return how many items an answer lists as refused for good; raise Unreachable if it has no
+    """Return how many items an answer lists as refused for good. Raises Unreachable if it has no
     such list."""
     try:
         refusals = json.loads(answer)["refused"]
@@ -264,6 +264,6 @@ def path_of(destination: Destination | None, registry: Registry) -> "tuple[Publi
 
 
 def _require_fitting(what: str, item: Item) -> None:
-    """Raise ParameterError for an item that is larger than a batch; `what` says what it is."""
+    """Raise ParameterError for an item that is larger than a batch. `what` says what it is."""
     if HEAD_BYTES + item.size > MOST_BYTES:
         raise ParameterError(f"a {what} is larger than any batch")

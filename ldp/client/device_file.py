@@ -1,7 +1,7 @@
 """The file of a device: SQLite, one writer at a time, whole transactions or none.
 
-No column of it holds a value, a time within a period or an order; deleted content is overwritten,
-and the log that could still hold it is emptied when a period is sealed.
+No column of it holds a value, a time within a period or an order. Deleted content is overwritten.
+The log that could still hold it is emptied when a period is sealed.
 """
 
 import os
@@ -118,10 +118,10 @@ class DeviceFile:
 
     @contextmanager
     def transaction(self, *, synced: bool = False, reads: bool = False) -> Iterator[Database]:
-        """Run the block as one transaction. With `synced` it is on the disk when the block ends,
-        and the log, which could hold deleted content, is emptied; otherwise it survives the end of
-        the process but not a power cut. With `reads` it takes no lock for writing. Raises
-        StorageError, also within another transaction of the thread."""
+        """Run the block as one transaction. With `synced` it is on the disk when the block ends.
+        The log, which could hold deleted content, is emptied. Otherwise it survives the end of the
+        process but not a power cut. With `reads` it takes no lock for writing. Raises StorageError,
+        also within another transaction of the thread."""
         if not self._lock.acquire(timeout=BUSY_SECONDS):
             raise StorageError("another thread uses the device's file", busy=True)
         is_outer = not self._is_used
@@ -204,7 +204,7 @@ class DeviceFile:
         return self._database
 
     def _identify(self) -> tuple[int, int]:
-        """Return what identifies the file at the path; raise StorageError if it is gone."""
+        """Return what identifies the file at the path. Raises StorageError if it is gone."""
         try:
             status = self._path.stat()
         except FileNotFoundError:
@@ -274,7 +274,7 @@ def _states(database: Database) -> dict[str, Any]:
 
 
 def totals(database: Database) -> list[Charge]:
-    """Return the totals of all charges, which a transaction reads once; what writes them sets
+    """Return the totals of all charges, which a transaction reads once. What writes them sets
     `database.totals` to None."""
     if database.totals is None:
         query = "SELECT budget, metric, epsilon, times, forgotten FROM totals ORDER BY 1, 2, 3"

@@ -56,8 +56,8 @@ class Mode(ABC):
         `now`: seconds since 1970."""
 
     def current_response(self, database: Database, now: int) -> FrozenResponse | None:
-        """Return the response that reports of a record made now would be about; None where that is
-        not decided."""
+        """Return the response that reports of a record made now would be about. Returns None where
+        that is not decided."""
         return None
 
     @staticmethod
@@ -113,7 +113,7 @@ class Fresh(Mode):
 
 class HiddenFresh(Fresh):
     """Fresh noise in as many reports as the metric has slots, whatever was recorded or remains. The
-    first are about pooled records, as far as the grant goes; the others are about no record. The
+    first are about pooled records, as far as the grant goes. The others are about no record. The
     grant is charged whole."""
 
     def take(self, database: Database, end: int, grant: Grant) -> Taken:
@@ -190,7 +190,7 @@ class ByEpoch(Mode):
 
 class HiddenByEpoch(ByEpoch):
     """One response for all reports of an epoch, about a value drawn in the epoch before, or about
-    none. A window has as many reports as the metric has slots; every epoch that fits the budget is
+    none. A window has as many reports as the metric has slots. Every epoch that fits the budget is
     charged."""
 
     def enter(self, database: Database, value: Value, now: int) -> None:

@@ -1,4 +1,4 @@
-"""The pool of a period: records are drawn for its slots, and only drawn records are encoded.
+"""The pool of a period: records are drawn for its slots. Only drawn records are encoded.
 
 The rules, each with its test, are in `docs/device-protocol.md`.
 """
@@ -80,7 +80,7 @@ def enter(
     encode: Callable[[], Report],
 ) -> None:
     """Enter a record into the draw of the period that ends at `end` (reservoir sampling: Vitter
-    1985, algorithm R, with the first records on random slots); `encode` is called if the record is
+    1985, algorithm R, with the first records on random slots). `encode` is called if the record is
     drawn."""
     key, slots = (end, *meaning(metric)), metric.reports_per_window
     records = _records(database, "seen", key)
@@ -113,7 +113,7 @@ def is_new_tag(database: Database, tag: bytes) -> bool:
 
 
 def frozen_response(database: Database, metric: Metric, end: int) -> FrozenResponse | None:
-    """Return the response of the metric's epoch that ends at `end`; None without one."""
+    """Return the response of the metric's epoch that ends at `end`. Returns None without one."""
     row = database.execute(
         f"SELECT response, charged, source FROM frozen {_WHERE}", (end, *meaning(metric))
     ).fetchone()
@@ -123,7 +123,7 @@ def frozen_response(database: Database, metric: Metric, end: int) -> FrozenRespo
 def freeze(
     database: Database, metric: Metric, end: int, frozen: FrozenResponse, records: int = 1
 ) -> None:
-    """Write the response of the epoch that ends at `end`; its value was drawn among `records`
+    """Write the response of the epoch that ends at `end`. Its value was drawn among `records`
     records."""
     database.execute(
         "INSERT OR REPLACE INTO frozen VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -143,7 +143,7 @@ def enter_epoch(
     bits: BitSource,
     respond: Callable[[], bytes],
 ) -> None:
-    """Enter a record into the draw for the one value of the epoch that ends at `end`; `respond` is
+    """Enter a record into the draw for the one value of the epoch that ends at `end`. `respond` is
     called if the record is drawn. A response that was charged before the clock went back stays."""
     if (frozen := frozen_response(database, metric, end)) and frozen.charged:
         return

@@ -3,7 +3,7 @@
 Without memoisation a report has fresh noise. *Per value* its permanent response is a function of a
 secret (of the device, or of an account whose devices share it), of the metric, its version and
 mechanism, and of the value. *By epoch* one permanent response is drawn without a secret and stored
-in the device's file, and all reports of the epoch are about it.
+in the device's file. All reports of the epoch are about it.
 """
 
 import hmac
@@ -26,7 +26,8 @@ TAG_BYTES = 16
 
 
 class Report(NamedTuple):
-    """Report as bytes; under per-value memoisation also the keyed tag of its permanent response."""
+    """Report as bytes. Under per-value memoisation there is also the keyed tag of its permanent
+    response."""
 
     report: bytes
     tag: bytes | None = None
@@ -42,7 +43,7 @@ class SecretFile:
         self._unfinished = Path(f"{path}.new")
 
     def read(self) -> Secret:
-        """Return the secret; raise StorageError for a damaged file, OSError if reading fails."""
+        """Return the secret. Raises StorageError for a damaged file, OSError if reading fails."""
         with suppress(FileNotFoundError):
             return self._read_file()
         self._unfinished.unlink(missing_ok=True)
@@ -86,7 +87,7 @@ class AccountSecret:
 
 
 class Responses:
-    """Source of all reports of a client; an encoder is made for the first report of a metric."""
+    """Source of all reports of a client. An encoder is made for the first report of a metric."""
 
     def __init__(self, bits: BitSource, secret: SecretFile | AccountSecret) -> None:
         self._bits = bits
@@ -120,7 +121,7 @@ class Responses:
         return response
 
     def epoch_report(self, metric: Metric, response: bytes, value: Value) -> Report:
-        """Draw a report about an epoch's response; `value`: any value that the mechanism knows."""
+        """Draw a report about an epoch's response. `value`: any value that the mechanism knows."""
         return Report(self._for_epoch(metric, frozen=response).encode(value))
 
     def _for_epoch(self, metric: Metric, **frozen: Any) -> Any:

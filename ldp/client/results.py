@@ -1,4 +1,4 @@
-"""Results: what the calls of a client return; none raises into the app."""
+"""Results: what the calls of a client return. None raises into the app."""
 
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -64,17 +64,17 @@ class Sent(NamedTuple):
 
 
 class Status(NamedTuple):
-    """State of a client. `storage`: "" or what is wrong with the file; `pooled`: reports drawn in
-    periods that are not over; `waiting`: sealed batches; `acknowledged`, `dropped` (too many):
-    batches; `refused`: reports; `unasked`: groups that are new, or allow more than the owner was
+    """State of a client. `storage`: "" or what is wrong with the file. `pooled`: reports drawn in
+    periods that are not over. `waiting`: sealed batches; `acknowledged`, `dropped` (too many):
+    batches. `refused`: reports. `unasked`: groups that are new, or allow more than the owner was
     shown ("[product]": the whole device), or trust a shuffler and were not agreed to by name, and
-    new metrics: ask the owner, and call `grant` again; `witnesses_lost`: how often the default
+    new metrics: ask the owner, and call `grant` again. `witnesses_lost`: how often the default
     witness was missing or could not be written, so that a restored copy of the file would not have
-    been noticed; `why` nothing more is sent now, in words; `next_upload`: the earliest time at
-    which something can be sent, UTC, None where no clock decides it; `held`: sealed batches that no
-    collector takes on the clock's day, and that wait for another day; `leap`: the latest day that
-    the clock showed, where it shows an earlier one now; `declined`: records that were declined
-    under the owner's consent, by reason."""
+    been noticed. `why`: the reason that nothing more is sent now, in words. `next_upload`: the
+    earliest time at which something can be sent, UTC, None where no clock decides it. `held`:
+    sealed batches that no collector takes on the clock's day, and that wait for another day.
+    `leap`: the latest day that the clock showed, where it shows an earlier one now. `declined`:
+    records that were declined under the owner's consent, by reason."""
 
     consent: Consent
     storage: str = ""

@@ -84,20 +84,21 @@ class Client:
     """Client that draws reports from an app's records, and sends what the registry's caps allow.
 
     `path`: the device's file, written first when consent is given. `registry`: path of
-    metrics.toml, or a loaded registry; with one for development the client sends to this machine
+    metrics.toml, or a loaded registry. With one for development the client sends to this machine
     only, without jitter, and keeps what it sent for a day. `destination`: where sealed batches go.
     `clock`: function that returns the time, with a zone. `bits`: the source of private randomness.
-    `jitter`: longest wait of a sealed batch; each batch waits a uniform time up to this. `secret`:
-    secret of an account whose devices are to share permanent responses; without it the device draws
+    `jitter`: longest wait of a sealed batch. Each batch waits a uniform time up to this. `secret`:
+    secret of an account whose devices are to share permanent responses. Without it the device draws
     its own and keeps it in the file `path` with `.secret` added, which a withdrawal deletes.
-    `witness`: a file outside backups, by which a restored copy of `path` is noticed and refused; by
-    default it lies in the user's state folder (`ldp.client.witness.state_folder`); with False, and
+    `witness`: a file outside backups, by which a restored copy of `path` is noticed and refused. By
+    default it lies in the user's state folder (`ldp.client.witness.state_folder`). With False, and
     by default in development, there is none. `keep_sent`: how long `sent` can read the bytes of a
-    batch that was sent; by default not at all.
+    batch that was sent. The default is not at all.
 
     With `strict` a mistake of the app (an unknown metric, a value the mechanism does not know)
-    raises ParameterError, and storage that fails raises StorageError; without it no method raises,
-    except `start` for a wrong `every`. The constructor raises RegistryError and ParameterError.
+    raises ParameterError. With it storage that fails raises StorageError, too. Without it no method
+    raises, except `start` for a wrong `every`. The constructor raises RegistryError and
+    ParameterError.
     """
 
     def __init__(
@@ -154,16 +155,17 @@ class Client:
 
     @property
     def consent(self) -> Consent:
-        """Last answer of the device's owner; while the file is busy, the last one that was read."""
+        """Last answer of the device's owner. While the file is busy, it is the last one that was
+        read."""
         return self.status().consent
 
     def grant(self, shuffler_groups: Collection[str] = ()) -> bool:
-        """Note that the owner agrees to the caps of this registry; return whether that was written.
-        Where a later registry allows more, these caps hold until `grant` is called again.
+        """Note that the owner agrees to the caps of this registry. Returns whether that was
+        written. Where a later registry allows more, these caps hold until `grant` is called again.
 
         `shuffler_groups`: names of the groups with trust = "shuffler" whose text `consent` the
-        owner agreed to. Such a group that is not listed sends nothing more, and its reports that
-        wait are deleted. With `strict` any other name raises ParameterError."""
+        owner agreed to. Such a group that is not listed sends nothing more. Its reports that wait
+        are deleted. With `strict` any other name raises ParameterError."""
 
         def agree() -> bool:
             groups = self._registry.groups
@@ -186,29 +188,29 @@ class Client:
         return is_written
 
     def withdraw(self) -> bool:
-        """Note that the owner does not agree; delete the pool and the sealed batches. When this
+        """Note that the owner does not agree. Delete the pool and the sealed batches. When this
         returns, the client sends nothing more. Charges stay. Return whether the withdrawal was
-        written; if not, this client records and sends nothing, and every call tries to write it."""
+        written. If not, this client records and sends nothing. Every call tries to write it."""
         self._withdraws = True
         is_written = self._safely(lambda: self._set_consent("withdrawn"), lambda _: False)
         self._sender.wait()
         return is_written
 
     def record(self, metric: str, value: Value) -> Recorded | Declined:
-        """Take one record, in well under a millisecond; the answer does not say whether the record
-        was drawn into a slot. For a joint metric `value` is a tuple with one value for each member;
-        for a number by category it is a pair such as ("2.1", 0.83)."""
+        """Take one record, in well under a millisecond. The answer does not say whether the record
+        was drawn into a slot. For a joint metric `value` is a tuple with one value for each member.
+        For a number by category it is a pair such as ("2.1", 0.83)."""
         return self._safely(lambda: self._record(metric, value), _decline)
 
     def upload(self) -> Uploaded:
         """Seal the periods that are over and send at most MOST_BATCHES batches, in bounded time.
-        Without consent do nothing; while the wait after a failure lasts, send nothing."""
+        Without consent do nothing. While the wait after a failure lasts, send nothing."""
         return self._safely(self._upload, lambda error: Uploaded(why=error_line(error)))
 
     def start(self, every: timedelta = timedelta(hours=1)) -> None:
         """Start uploads from a daemon thread, the first within a minute, then at intervals of
-        `every`; in development, every DEVELOPMENT_WAIT. Raise ParameterError unless `every` is
-        positive."""
+        `every`. In development the interval is DEVELOPMENT_WAIT. Raise ParameterError unless
+        `every` is positive."""
         if not isinstance(every, timedelta) or every <= timedelta(0):
             raise ParameterError("every must be a timedelta above 0")
         wait = min(every, DEVELOPMENT_WAIT) if self._registry.development else every
@@ -216,9 +218,9 @@ class Client:
 
     def remaining(self) -> dict[str, float]:
         """Return the epsilon that every group could still spend in its current window, rounded
-        down; 0 where the file cannot be read. For a group that trusts a shuffler it is infinite
-        while anything is left; the key "GROUP, behind an honest relay" holds what is left if the
-        relay is honest."""
+        down. It is 0 where the file cannot be read. For a group that trusts a shuffler it is
+        infinite while anything is left. The key "GROUP, behind an honest relay" holds what is left
+        if the relay is honest."""
         groups = self._registry.groups
 
         def left() -> dict[str, float]:
@@ -248,7 +250,7 @@ class Client:
         return self._safely(self._read_sent, lambda _: [])
 
     def forget(self) -> bool:
-        """Delete the bytes of what was sent, which `keep_sent` kept; return whether that was
+        """Delete the bytes of what was sent, which `keep_sent` kept. Returns whether that was
         written."""
         return self._safely(self._forget, lambda _: False)
 
@@ -399,7 +401,7 @@ class Client:
         return self._sender.send(self._open_file, self._may_send)
 
     def _may_send(self, database: Database) -> bool:
-        """Return whether batches may leave; raise StorageError for a restored copy of the file."""
+        """Return whether batches may leave. Raises StorageError for a restored copy of the file."""
         if self._withdraws or self._read_consent(database) != "granted":
             return False
         self._witness.confirm(database)
@@ -536,7 +538,7 @@ class Client:
         return self._consent
 
     def _may_write(self) -> bool:
-        """Return whether the owner may have agreed; write down a pending withdrawal first."""
+        """Return whether the owner may have agreed. Writes down a pending withdrawal first."""
         if self._withdraws:
             self._set_consent("withdrawn")
         return self._has_file()

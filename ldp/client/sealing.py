@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from ldp.protocol.sealing_keys import PublicKey
 
 MOST_WAITING = 4 << 20
-"""Most bytes of sealed batches that wait; beyond it the oldest are dropped, and counted."""
+"""Most bytes of sealed batches that wait. Beyond it the oldest are dropped, and counted."""
 HELD_DAYS = 30
 """Number of later days with acknowledged batches after which a held batch is dropped."""
 UNSENT = "state IN ('waiting', 'held')"
 """SQL condition of sealed batches that wait, or are held because the clock shows another time."""
 MOST_PERIODS = 30
-"""Most periods of a hidden group that are sealed at once; where more are over, only the latest is.
+"""Most periods of a hidden group that are sealed at once. Where more are over, only the latest is.
 """
 _FORGOTTEN = {"frozen": " AND NOT charged", "pool": "", "seen": ""}
 """Tables from which the rows of other versions of metrics are deleted, and the condition of the
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 class Sealer:
     """Sealer of the pooled reports of periods. A period: (its end in seconds since 1970, a group).
-    `key`: a collector's key, to which every report is encrypted once; with None no report is
+    `key`: a collector's key, to which every report is encrypted once. With None no report is
     encrypted."""
 
     def __init__(
@@ -160,7 +160,7 @@ class Sealer:
 
     def _charged_items(self, database: Database, group: str, end: int) -> list[Item]:
         """Return the reports that a group may send of one period, and charge them. The order of the
-        metrics is drawn before any pool is read, and the unused part of a grant lapses."""
+        metrics is drawn before any pool is read. The unused part of a grant lapses."""
         metrics, day = self._registry.metrics_of(group), day_of(end - 1)
         modes = [
             self._modes[metric.name]
@@ -216,8 +216,8 @@ def stop_calendars(database: Database) -> None:
 
 
 def first_kept_day(now: int, keep_sent: timedelta) -> str:
-    """Return the first day of sealing whose sent batches are kept, as YYYY-MM-DD; the day after
-    today where nothing is kept."""
+    """Return the first day of sealing whose sent batches are kept, as YYYY-MM-DD. It is the day
+    after today where nothing is kept."""
     today = day_of(now)
     if not keep_sent:
         return (today + timedelta(days=1)).isoformat()
@@ -226,7 +226,7 @@ def first_kept_day(now: int, keep_sent: timedelta) -> str:
 
 def drop(database: Database, now: int, keep_sent: timedelta) -> None:
     """Hold batches that no collector takes on the clock's day until the clock shows another. Drop
-    held batches once batches of HELD_DAYS later days were taken; beyond MOST_WAITING bytes drop
+    held batches once batches of HELD_DAYS later days were taken. Beyond MOST_WAITING bytes drop
     held batches first, then the oldest. Delete the bytes of sent batches after `keep_sent`."""
     today = day_of(now).isoformat()
     database.execute(

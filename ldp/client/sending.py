@@ -16,7 +16,7 @@ from ldp.protocol.randomness import BitSource, uniform_below
 from ldp.protocol.sealed_report import shuffled_group
 
 FIRST_WAIT, LONGEST_WAIT = 60, 6 * 3600
-"""Bounds of the waits after failed uploads, in seconds; a wait is uniform up to its bound, and the
+"""Bounds of the waits after failed uploads, in seconds. A wait is uniform up to its bound. The
 bound doubles with every failure."""
 MOST_BATCHES = 20
 """Most batches of one upload."""
@@ -85,7 +85,7 @@ class Sender:
     def send(
         self, device: Callable[[], DeviceFile], may_send: Callable[[Database], bool]
     ) -> Uploaded:
-        """Send at most MOST_BATCHES batches. `device` returns the open file or raises StorageError;
+        """Send at most MOST_BATCHES batches. `device` returns the open file or raises StorageError.
         `may_send` decides in the transaction that reads a batch."""
         acknowledged, refused, result = 0, 0, Uploaded()
         for _ in range(MOST_BATCHES):

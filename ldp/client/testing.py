@@ -1,8 +1,8 @@
 """Device for the tests of an app: its clock is set, its bits are known, its reports are in words.
 
-It draws with bits that its seed decides, so it sends to memory, to a folder, or, with a registry
-for development, to `ldp collect --dev` on this machine, and nowhere else. With
-`pytest_plugins = ["ldp.client.pytest_plugin"]` tests get it as the fixture `ldp_device`.
+It draws with bits that its seed decides. So it sends to memory, to a folder, or, with a registry
+for development, to `ldp collect --dev` on this machine, and nowhere else. With `pytest_plugins =
+["ldp.client.pytest_plugin"]` tests get it as the fixture `ldp_device`.
 """
 
 import os
@@ -22,7 +22,7 @@ from ldp.registry.answers import Statement, StatementReader
 
 
 class Clock:
-    """Clock that stands still until it is moved; it starts at `now`, by default the system's time
+    """Clock that stands still until it is moved. It starts at `now`, by default the system's time
     in UTC."""
 
     def __init__(self, now: datetime | None = None) -> None:

@@ -29,8 +29,8 @@ LOSSES = "witnesses_lost"
 
 class Marks(NamedTuple):
     """Marks of a witness: the last one that was confirmed, and the one that is being written. A
-    mark is a number that grows, 16 random bytes and a digest of the charges, as hexadecimal text;
-    marks of earlier versions have no number."""
+    mark is a number that grows, 16 random bytes and a digest of the charges, as hexadecimal text.
+    Marks of earlier versions have no number."""
 
     confirmed: str
     announced: str
@@ -95,7 +95,7 @@ class Witness:
             self._keep(database, Marks(mark, mark))
 
     def _renew_mark(self, database: Database) -> Marks:
-        """Give the device's file a new mark; return its old mark and the new one."""
+        """Give the device's file a new mark. Returns its old mark and the new one."""
         old_mark = state(database, "mark", "")
         new_mark = (
             f"{mark_number(old_mark) + 1:016x}"
@@ -129,7 +129,7 @@ class Witness:
 
 
 class DefaultWitness(Witness):
-    """Witness for an app that gives no path; it lies in the user's state folder. A witness that is
+    """Witness for an app that gives no path. It lies in the user's state folder. A witness that is
     missing, damaged or older than the device's file, or cannot be read or written, is written again
     and counted (`LOSSES`)."""
 
@@ -207,7 +207,7 @@ def _digest(text: str) -> str:
 
 
 class NoWitness:
-    """Absent witness, for an app that wants none; raises StorageError if the file has one."""
+    """Absent witness, for an app that wants none. Raises StorageError if the file has one."""
 
     def problem(self, database: Database) -> str:
         if state(database, "mark") is None:

@@ -1,7 +1,7 @@
 """Durable files of acknowledged batches, the base of the buffers of a collector and of a relay.
 
 One SQLite file, in write-ahead mode with a full sync at every commit. `BatchFile.commit` writes a
-queue of batches in one transaction; senders are answered only when it has returned. Ids of batches
+queue of batches in one transaction. Senders are answered only when it has returned. Ids of batches
 are stored in one table for each day of sealing, and deleted below the watermark, the oldest day
 that is still taken. The watermark follows the file's day, which follows the clock slowly, so that
 no reading of a wrong clock deletes ids. The file has an application id and the number of its
@@ -170,7 +170,7 @@ class BatchFile(ABC):
                 self._sqlite.execute(f"PRAGMA user_version = {self.form.number}")
 
     def _is_empty(self) -> bool:
-        """Return whether the file is empty, and not a buffer; raise BufferUnusable for another."""
+        """Return whether the file is empty, and not a buffer. Raises BufferUnusable for another."""
         ((application,),) = self._rows("PRAGMA application_id")
         ((number,),) = self._rows("PRAGMA user_version")
         if application == self.form.application:
@@ -186,7 +186,7 @@ class BatchFile(ABC):
 
     def _load(self) -> None:
         """Read the state: `watermark`, the oldest day of sealing that is taken, and `day`, the
-        latest day of the clock that is believed; both are date.min in a new file."""
+        latest day of the clock that is believed. Both are date.min in a new file."""
         with self._as_unusable():
             state = dict(self._rows("SELECT name, value FROM state"))
             self.watermark = date.fromisoformat(state.get("watermark", date.min.isoformat()))
@@ -340,7 +340,7 @@ class BatchFile(ABC):
         self.must_erase = bool(busy)
 
     def bytes_used(self) -> int:
-        """Return the bytes of the file's content; the file itself never becomes smaller."""
+        """Return the bytes of the file's content. The file itself never becomes smaller."""
         ((pages,),) = self._rows("PRAGMA page_count")
         ((free,),) = self._rows("PRAGMA freelist_count")
         return int((pages - free) * PAGE_BYTES)
@@ -396,7 +396,8 @@ class BatchFile(ABC):
 
 
 def _commits(connection: sqlite3.Connection) -> int:
-    """Return the number of commits to a file; 0 for a file of a version that did not count them."""
+    """Return the number of commits to a file. It is 0 for a file of a version that did not count
+    them."""
     counted = connection.execute("SELECT value FROM state WHERE name = 'commits'").fetchone()
     return int(counted[0]) if counted else 0
 

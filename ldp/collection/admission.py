@@ -27,7 +27,7 @@ a device repeats the request later after 429 or 503, not after 401 or 403."""
 
 
 REFUSALS = (401, 403, 413, 429, 503)
-"""Statuses with which a function may refuse a request; any other answer but None becomes 503."""
+"""Statuses with which a function may refuse a request. Any other answer but None becomes 503."""
 
 
 async def refusal_status(admits: Admits, scope: Scope, seconds: float) -> int | None:

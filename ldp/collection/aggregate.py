@@ -35,8 +35,8 @@ def aggregate(
 
     `since`, `until`: first and last day. `workers`: threads, each with its own range of the table's
     rows. `dictionary` and `memoised` go into the table. A damaged or foreign file raises
-    ReportError with its name; with `on_damaged` its error is passed on instead and none of its
-    reports is counted. `whole`: whether the table holds the whole reports too; it never does for a
+    ReportError with its name. With `on_damaged` its error is passed on instead and none of its
+    reports is counted. `whole`: whether the table holds the whole reports too. It never does for a
     memoised metric over several days. Raises ReportError where too many whole reports differ.
     """
     files = report_files(stores, metric, version, since, until)
@@ -64,7 +64,7 @@ def count_files(
     whole: bool = False,
 ) -> Table | JointTable:
     """Return the table of `dated_files`, pairs (day, file) as from `report_files`, of one
-    mechanism. `on_file` is called with each file that was counted; the other arguments and the
+    mechanism. `on_file` is called with each file that was counted. The other arguments and the
     errors are those of `aggregate`."""
     builder = empty_builder(mechanism, workers, whole)
     for day, path in dated_files:
@@ -83,7 +83,7 @@ def count_file(
     on_damaged: Callable[[ReportError], None] | None,
 ) -> bool:
     """Count a file of a `day` with `builder`, and return True. Raise ReportError with the file's
-    name if a report is damaged; with `on_damaged` pass that error on, count nothing of the file,
+    name if a report is damaged. With `on_damaged` pass that error on, count nothing of the file,
     and return False."""
     if on_damaged is not None:
         try:
@@ -96,8 +96,8 @@ def count_file(
 
 
 def _pass_reports(path: StorePath, mechanism: CatalogueMechanism, take: Callable[..., Any]) -> None:
-    """Pass the batches of a file to `take`, and read the next one meanwhile; raise ReportError with
-    its name if any is damaged."""
+    """Pass the batches of a file to `take`, and read the next one meanwhile. Raises ReportError
+    with its name if any is damaged."""
     batches = read_reports(path, mechanism)
     with ThreadPoolExecutor(1) as reader:
         coming = reader.submit(next, batches, None)

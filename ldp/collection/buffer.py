@@ -26,7 +26,7 @@ from ldp.registry import Metric
 from ldp.registry.toml_file import DEVELOPMENT
 
 ROW_BYTES = 1 << 18
-"""Most bytes of one metric's reports in a row of one commit; a larger batch has its own row."""
+"""Most bytes of one metric's reports in a row of one commit. A larger batch has its own row."""
 NAME_BYTES, _DIGEST_BYTES = 16, 8
 INSERTED_ROWS = 64
 """Most rows of lots that one statement inserts."""
@@ -68,8 +68,8 @@ class BufferedMetric(NamedTuple):
 
 class RelayedReports(NamedTuple):
     """Numbers of reports in one batch of a relay. `attested`: all reports of the batch, as the
-    relay states; `opened`: those of this metric that the collector opened. `batch`: the name of the
-    batch; b"" for reports that came without an attestation."""
+    relay states. `opened`: those of this metric that the collector opened. `batch`: the name of the
+    batch. It is b"" for reports that came without an attestation."""
 
     metric: str
     version: int
@@ -116,10 +116,10 @@ class Buffer(BatchFile):
         self._numbers: dict[tuple[str, int], int] = {}
 
     def claim(self, ids: range) -> None:
-        """Mark a new buffer as the one for batches whose ids begin with these hexadecimal digits; a
+        """Mark a new buffer as the one for batches whose ids begin with these hexadecimal digits. A
         used buffer without a mark is for all ids. Raise BufferUnusable where the buffer is for
-        other ids, whose batches no other buffer has; also where several collectors shared the
-        buffer, because some of its reports may be another collector's."""
+        other ids, whose batches no other buffer has. Also raises it where several collectors shared
+        the buffer, because some of its reports may be another collector's."""
         marks = dict(self._rows("SELECT name, value FROM state"))
         if "owner" in marks:
             raise BufferUnusable(
@@ -276,8 +276,8 @@ class Buffer(BatchFile):
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> FilePlan | None:
         """Write and return the plan of a metric's next file: the oldest lots, together of at most
-        `most_bytes` unless there is only one; None where they hold fewer reports than `smallest`.
-        `entropy` draws the file's name."""
+        `most_bytes` unless there is only one. Returns None where they hold fewer reports than
+        `smallest`. `entropy` draws the file's name."""
         first, last, reports = self._oldest(metric, most_bytes)
         if reports < max(1, smallest):
             return None
@@ -291,7 +291,7 @@ class Buffer(BatchFile):
 
     def _oldest(self, metric: int, most_bytes: int, until: int = _LAST) -> tuple[int, int, int]:
         """Return the first and the last of a metric's oldest lots, together of at most `most_bytes`
-        unless there is only one, and the number of their reports; zeros without lots."""
+        unless there is only one, and the number of their reports. Returns zeros without lots."""
         first = last = size = total = 0
         for sequence, length, reports in self._iterate(
             "SELECT sequence, length(bodies), reports FROM lots "
@@ -326,7 +326,7 @@ class Buffer(BatchFile):
 
     def forget(self, metric: int, plan: FilePlan) -> bool:
         """Delete lots of a written plan, overwritten first, at most FORGOTTEN_BYTES so that commits
-        need not wait; delete the plan with the last lot. Return whether there are more lots."""
+        need not wait. Delete the plan with the last lot. Return whether there are more lots."""
         with self._transaction():
             first, last, _ = self._oldest(metric, FORGOTTEN_BYTES, plan.last)
             self._sqlite.execute(
@@ -351,7 +351,7 @@ def _row_of(number: int, lots: list[Lot]) -> LotRow:
 
 
 def _runs(lots: list[Lot]) -> Iterator[list[Lot]]:
-    """Yield a metric's lots in runs of at most `ROW_BYTES`; a larger lot has its own."""
+    """Yield a metric's lots in runs of at most `ROW_BYTES`. A larger lot has its own."""
     start = size = 0
     for number, lot in enumerate(lots):
         if size and size + len(lot.bodies) > ROW_BYTES:

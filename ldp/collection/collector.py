@@ -1,6 +1,6 @@
 """The collector: takes sealed batches over HTTP, and answers when they are on the disk.
 
-The service sorts or refuses batches; two threads (`ldp.collection.workers`) commit and move them.
+The service sorts or refuses batches. Two threads (`ldp.collection.workers`) commit and move them.
 No address, no header and no time of a request is written anywhere. `docs/operating.md` is the
 operator's page, `openapi.json` the interface for senders.
 """
@@ -44,18 +44,18 @@ from ldp.registry.resolved import resolved_bytes
 
 
 class MoveError(LdpError, OSError):
-    """Error: reports cannot be moved to the store; they stay in the buffer."""
+    """Error: reports cannot be moved to the store. They stay in the buffer."""
 
 
 class Collector(Service):
     """Service of a collector (`app`), with its writer and ingestor.
 
-    `store`: a folder or its URL; `buffer`: a folder; the caller holds the locks of both. `today`:
-    function that returns the clock's day; `monotonic`: function that returns the seconds of a clock
-    that is never set; `retain`: how long files are kept, with None for ever; `origins`: origins of
-    the pages from which browsers may send; `open_report`: function that returns the content of an
-    item that carries a sealed report, or raises ReportError; `verify`: likewise for the attestation
-    of a relay; `admits`: a deployment's decision who may send, before the body is read; `ids`:
+    `store`: a folder or its URL. `buffer`: a folder; the caller holds the locks of both. `today`:
+    function that returns the clock's day. `monotonic`: function that returns the seconds of a clock
+    that is never set. `retain`: how long files are kept, with None for ever. `origins`: origins of
+    the pages from which browsers may send. `open_report`: function that returns the content of an
+    item that carries a sealed report, or raises ReportError. `verify`: likewise for the attestation
+    of a relay. `admits`: a deployment's decision who may send, before the body is read. `ids`:
     first hexadecimal digits of the ids of batches that this collector takes, with which a new
     buffer is marked. Raises BufferUnusable, RegistryError and ParameterError.
     """
@@ -147,7 +147,7 @@ class Collector(Service):
 
     def move_everything(self) -> None:
         """Move all reports from the buffer to the store while the writer runs. Raise MoveError if
-        that failed for some metric; the reports of the others are moved."""
+        that failed for some metric. The reports of the others are moved."""
         self._ingestor.work(everything=True)
         if self._ingestor.failures:
             raise MoveError(
@@ -156,7 +156,7 @@ class Collector(Service):
 
     def drain(self) -> tuple[Counter[str], Counter[str]]:
         """Move all reports from the buffer to the store, without serving. Return how many of each
-        metric were moved, and how many wait because they are too few for a file; raise
+        metric were moved, and how many wait because they are too few for a file. Raises
         MoveError."""
         self._writer.start()
         try:

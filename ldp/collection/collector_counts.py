@@ -35,7 +35,7 @@ def _zeros(keys: Iterable[K]) -> "Counter[K]":
 class Counts:
     """Counts since the process began; they never fall. Keys that are known are there from the
     beginning, because Prometheus sees no increase in the first value of a series. `metrics`: names
-    of metrics; where their reports `are_sealed` as a rule, reports in the clear are counted, too.
+    of metrics. Where their reports `are_sealed` as a rule, reports in the clear are counted, too.
     """
 
     def __init__(self, metrics: Iterable[str] = (), are_sealed: bool = False) -> None:

@@ -18,7 +18,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 def checked_origin(text: str) -> str:
-    """Return an origin as a browser writes it; raise ParameterError for any other text, such as
+    """Return an origin as a browser writes it. Raises ParameterError for any other text, such as
     `*`, `null`, a path or a default port."""
     try:
         parts = urlsplit(text)
@@ -48,7 +48,8 @@ class CrossOrigin:
         self._origins = {checked_origin(text).encode() for text in origins}
 
     def preflight(self, scope: Scope) -> Response | None:
-        """Return the answer to a browser that asks whether it may send; None for other requests."""
+        """Return the answer to a browser that asks whether it may send. Returns None for other
+        requests."""
         headers = dict(scope["headers"])
         if scope["method"] != "OPTIONS" or b"access-control-request-method" not in headers:
             return None

@@ -2,8 +2,8 @@
 
 A block waits until it has a least number of reports or a greatest age. The plan of its file is
 written and synced first, the file replaces any file of its name, and the lots are deleted only when
-the rename is on the disk. So an ingestor that ends at any moment can be run again, and nothing is
-lost or counted twice. Reports that are not plausible go to `set-aside`, a store of its own.
+the rename is on the disk. So an ingestor that ends at any moment can be run again. Nothing is lost
+or counted twice. Reports that are not plausible go to `set-aside`, a store of its own.
 """
 
 import os
@@ -38,7 +38,7 @@ def write_block(
     """Write a plan's reports to their file or files, which are on the disk when this returns.
     Return how many went to the store and to `set-aside`.
 
-    The order of the reports is random; files are dated to the beginning of their day. `candidates`:
+    The order of the reports is random. Files are dated to the beginning of their day. `candidates`:
     the metric's dictionary, to judge reports by.
     """
     bodies = shuffle_bodies(lots, metric.mechanism.layout.body_bytes)
@@ -109,7 +109,7 @@ def _write_text(path: StorePath, text: str) -> None:
 
 def write_sizes(store: StorePath, relayed: Iterable[RelayedReports]) -> None:
     """Write the sizes of a relay's batches as CSV files `batch,attested,opened`, one for each
-    version of a metric. The name of a batch is random; it is empty for reports that came without an
+    version of a metric. The name of a batch is random. It is empty for reports that came without an
     attestation."""
     lines = dict[StorePath, list[str]]()
     for one in relayed:
@@ -144,8 +144,8 @@ def clean(store: StorePath, buffer: Buffer) -> None:
 
 
 def retire(store: StorePath, oldest: date) -> int:
-    """Delete the files of days before `oldest`, also those set aside; return their number. Links to
-    folders and files are not deleted, nor are their targets."""
+    """Delete the files of days before `oldest`, also those set aside. Returns their number. Links
+    to folders and files are not deleted, nor are their targets."""
     number = 0
     for root in (store, store / SET_ASIDE):
         for folder in root.glob("metric=*/version=*/day=*"):

@@ -1,9 +1,9 @@
 """Intake of sealed batches: pure functions of bytes, registry and day.
 
 A batch is sorted into lots, the reports of one metric without their headers, and refusals, the
-items that will never be counted. Items are recognised by their first bytes, and a batch of one
-metric is read as one array. A batch with an item that is not recognised or is refused is checked
-field by field. Nothing here touches a disk or knows a sender.
+items that will never be counted. Items are recognised by their first bytes. A batch of one metric
+is read as one array. A batch with an item that is not recognised or is refused is checked field by
+field. Nothing here touches a disk or knows a sender.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ Code = Literal[
 ]
 """Reason why an item will never be counted."""
 CODES: tuple[Code, ...] = get_args(Code)
-"""Codes in the order in which the buffer numbers them; new ones come last."""
+"""Codes in the order in which the buffer numbers them. New ones come last."""
 UNATTESTED = Attestation("", b"", 0, b"")
 """Empty attestation, of reports that came without the attestation of a known relay."""
 MOST_UNOPENED = 3
@@ -65,11 +65,11 @@ FEW = 16
 
 
 class NotNow(LdpError):
-    """Error: a batch cannot be taken now; its sender should repeat it in a minute."""
+    """Error: a batch cannot be taken now. Its sender should repeat it in a minute."""
 
 
 class GivenUp(ReportError):
-    """Error: too many reports of a batch do not open, and the rest of it is not tried."""
+    """Error: too many reports of a batch do not open. The rest of it is not tried."""
 
 
 class Refusal(NamedTuple):
@@ -90,7 +90,7 @@ class Lot(NamedTuple):
 
 class OpenedReport(NamedTuple):
     """Report that was sealed, to be stored unless it was opened before. `item`: its position in the
-    batch; `day`: the day of sealing on the device; `digest`: digest of the sealed report, of
+    batch. `day`: the day of sealing on the device. `digest`: digest of the sealed report, of
     ID_BYTES bytes."""
 
     item: int
@@ -110,12 +110,12 @@ class SortedBatch:
     refused: list[Refusal] = field(default_factory=list)
     opened: list[OpenedReport] = field(default_factory=list)
     attestation: Attestation | None = None
-    """Attestation of a known relay about the batch in which the reports left it; UNATTESTED without
-    an attestation; None where no relay is known."""
+    """Attestation of a known relay about the batch in which the reports left it. It is UNATTESTED
+    without an attestation, and None where no relay is known."""
 
 
 class CollectedMetrics(dict[str, Metric]):
-    """Metrics of a collector, by name; `expires`: the last day on which their reports are taken."""
+    """Metrics of a collector, by name. `expires`: the last day on which their reports are taken."""
 
     @cached_property
     def beginnings(self) -> dict[bytes, tuple[str, Metric, Layout | JointLayout | None]]:
@@ -164,7 +164,7 @@ def days(length: timedelta) -> timedelta:
 
 
 def sort_batch(data: bytes, metrics: CollectedMetrics, today: date) -> SortedBatch:
-    """Return the content of a batch; raise ReportError unless the bytes are a batch, and NotNow
+    """Return the content of a batch. Raises ReportError unless the bytes are a batch, and NotNow
     where a report has a later version than this registry knows."""
     return (
         _sort_uniform(data, metrics, today)
@@ -175,7 +175,7 @@ def sort_batch(data: bytes, metrics: CollectedMetrics, today: date) -> SortedBat
 
 def _sort_uniform(data: bytes, metrics: CollectedMetrics, today: date) -> SortedBatch | None:
     """Return the content of a batch of FEW items or more of one metric, in which nothing is
-    refused; None for any other."""
+    refused. Returns None for any other."""
     uniform = read_uniform(data, metrics.sizes)
     if uniform is None or uniform[-1] < FEW:
         return None
@@ -196,7 +196,7 @@ def _sort_uniform(data: bytes, metrics: CollectedMetrics, today: date) -> Sorted
 
 
 def _sort_known(data: bytes, metrics: CollectedMetrics, today: date) -> SortedBatch | None:
-    """Return the content of a batch in which nothing is refused; None for any other."""
+    """Return the content of a batch in which nothing is refused. Returns None for any other."""
     known = read_known(data, metrics.sizes)
     if known is None:
         return None
@@ -233,9 +233,9 @@ def sort_sealed(
     verify: Callable[[Item, bytes], Attestation] | None = None,
     order: Callable[[list[Any]], None] = SYSTEM_ORDER,
 ) -> SortedBatch:
-    """Return the content of a batch of sealed reports; raise ReportError unless the bytes are one.
-    `open_report` returns the content of an item; `verify`, where a relay is known, returns what the
-    relay attests of the reports with a digest; both raise ReportError. `order` permutes a list
+    """Return the content of a batch of sealed reports. Raises ReportError unless the bytes are one.
+    `open_report` returns the content of an item. `verify`, where a relay is known, returns what the
+    relay attests of the reports with a digest. Both raise ReportError. `order` permutes a list
     uniformly, in place: reports are tried in that order, so that no sender chooses which come
     first. Raise GivenUp where MOST_UNOPENED reports or more do not open, unless a known relay
     attests the batch or, where no relay is known, more reports open than not."""

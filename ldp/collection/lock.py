@@ -20,9 +20,9 @@ class InUse(LdpError, OSError):
 @contextmanager
 def hold_lock(folder: Path, name: str = LOCK, user: str = "collector") -> Iterator[int]:
     """Make a folder, readable by its owner only and synced to the disk, and hold its lock, the file
-    `name`, for the block; yield the descriptor of this file. A process that inherits the descriptor
-    holds the lock, too. Raise InUse if another process holds the lock; the message calls that
-    process the other `user`."""
+    `name`, for the block. Yields the descriptor of this file. A process that inherits the
+    descriptor holds the lock, too. Raise InUse if another process holds the lock. The message calls
+    that process the other `user`."""
     folder = folder.absolute()
     new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(new_folders):

@@ -34,7 +34,7 @@ class StoreUnusable(LdpError, OSError):
 
 class S3Path(PurePosixPath):
     """Object or prefix of a bucket, `BUCKET/KEY`, with the methods of `pathlib.Path` that a store
-    needs; `str` of it is its URL. The methods raise StoreUnusable."""
+    needs. `str` of it is its URL. The methods raise StoreUnusable."""
 
     def __str__(self) -> str:
         return f"s3://{super().__str__()}"
@@ -126,7 +126,7 @@ class S3Path(PurePosixPath):
 
 @cache
 def _file_system(bucket: str, endpoint: str | None) -> Any:
-    """Return the file system of a bucket; without an endpoint its region is looked up."""
+    """Return the file system of a bucket. Without an endpoint its region is looked up."""
     if endpoint:
         return fs.S3FileSystem(endpoint_override=endpoint)
     return fs.FileSystem.from_uri(f"s3://{bucket}")[0]

@@ -2,9 +2,9 @@
 
 In each report the number of ones is tested, among all its bits and among the cells of the metric's
 candidates. In each shuffled block the number of reports is tested that name each row, and, for
-reports with signs, each column. All limits are exact binomial tails, so the share of honest reports
+reports with signs, each column. All limits are exact binomial tails. So the share of honest reports
 that is set aside is bounded whatever the values are. Nothing is dropped: what is set aside is kept
-and counted apart. A fake report that looks like an honest one passes; `ldp decode` bounds and
+and counted apart. A fake report that looks like an honest one passes. `ldp decode` bounds and
 prints that damage.
 """
 

@@ -2,7 +2,7 @@
 
 A file of batches (`ldp.collection.acknowledged`). Sealed reports stand in the order of their bytes,
 which are random, so that the file has no order of arrival, and nothing links the reports of a
-device. A batch is made in one transaction that also deletes what waited; its ids and its order are
+device. A batch is made in one transaction that also deletes what waited. Its ids and its order are
 fixed from then on, so that a run which ends anywhere can be repeated and sends the same bytes.
 Tallies are never deleted.
 """
@@ -60,7 +60,7 @@ class RelayBuffer(BatchFile):
         return tallies
 
     def drop(self, queue: str, oldest: date) -> int:
-        """Delete reports of a queue that were sealed before `oldest`; return their number."""
+        """Delete reports of a queue that were sealed before `oldest`. Returns their number."""
         with self._transaction():
             number = self._sqlite.execute(
                 "DELETE FROM waiting WHERE queue = ? AND day < ?", (queue, oldest.isoformat())
@@ -80,7 +80,7 @@ class RelayBuffer(BatchFile):
     ) -> int:
         """Make a batch of all reports of a queue that wait, and return how many it has: at least
         `smallest`, or 0. The batch leaves as sealed batches of `day` with random ids, each with the
-        item that `attest` returns for it; `order` permutes a list in place, uniformly. `by_day`:
+        item that `attest` returns for it. `order` permutes a list in place, uniformly. `by_day`:
         whether the reports are of one day of sealing, the first with enough reports that wait.
         `most`: largest number of reports, -1 for all where a limit would part the messages of a
         person."""
@@ -136,7 +136,7 @@ class RelayBuffer(BatchFile):
 
     def finish(self, identity: bytes, refused: int | None) -> None:
         """Delete a sealed batch that the collector answered for good. `refused`: how many of its
-        reports the collector refused; None: all, because they are too old."""
+        reports the collector refused. None stands for all, because they are too old."""
         with self._transaction():
             ((queue, reports),) = self._rows(
                 "SELECT queue, reports FROM outgoing WHERE id = ?", identity

@@ -1,7 +1,7 @@
 """The relay: takes sealed reports, which it cannot read, and passes them on in shuffled batches.
 
 Senders, headers and times of requests are written nowhere. A batch of a queue leaves when it has
-enough reports and they have waited long enough; what is not in a batch when its group's lateness
+enough reports and they have waited long enough. What is not in a batch when its group's lateness
 has passed is dropped and counted. `docs/relay.md` is the operator's page.
 """
 
@@ -33,12 +33,12 @@ from ldp.registry.definitions import Queue
 TOO_LATE = 410
 """HTTP status by which a collector says that a batch is too old, by its own clock."""
 PUBLIC = ("batches", "forwarded", "refused", "dropped")
-"""Tallies that everybody may read; the others would show when a report arrives."""
+"""Tallies that everybody may read. The others would show when a report arrives."""
 
 
 def sort_queued(data: bytes, queues: Mapping[str, Queue]) -> SortedBatch:
-    """Return the sealed reports of a batch as lots by queue; raise ReportError unless the bytes are
-    a batch of sealed reports."""
+    """Return the sealed reports of a batch as lots by queue. Raises ReportError unless the bytes
+    are a batch of sealed reports."""
     batch = Batch.from_bytes(data)
     result, sealed = SortedBatch(batch.id, batch.day), dict[str, list[bytes]]()
     for number, (name, version, report) in enumerate(batch.items):
@@ -148,8 +148,8 @@ class Forwarder(Worker):
             raise failure
 
     def _send(self, identity: bytes) -> int | None:
-        """Send a batch; return how many of its reports were refused, None where it is too late, by
-        the relay's day, too; raise Unreachable."""
+        """Send a batch. Returns how many of its reports were refused, None where it is too late, by
+        the relay's day, too. Raises Unreachable."""
         body = self._reader.body(identity)
         try:
             return self._destination.send(identity, body)
@@ -163,9 +163,9 @@ class Forwarder(Worker):
 class Relay(Service):
     """Service of a relay (`app`), with its writer and forwarder.
 
-    `buffer`: folder, whose lock the caller holds; `destination`: the collector; `holding`: when
-    batches leave; `today`: the clock; `monotonic`: seconds of a clock that is never set; `attest`:
-    signs the size of a batch; `admits`: a deployment's decision who may send. Raises
+    `buffer`: folder, whose lock the caller holds. `destination`: the collector. `holding`: when
+    batches leave. `today`: the clock. `monotonic`: seconds of a clock that is never set. `attest`:
+    signs the size of a batch. `admits`: a deployment's decision who may send. Raises
     BufferUnusable.
     """
 
@@ -201,8 +201,8 @@ class Relay(Service):
         )
 
     def _lateness(self, queue: str) -> timedelta:
-        """Return the lateness of a queue in whole days; for a queue that the registry no longer
-        has, the longest lateness."""
+        """Return the lateness of a queue in whole days. A queue that the registry no longer has
+        gets the longest lateness."""
         return days(self._queues[queue].lateness) if queue in self._queues else self._longest
 
     async def _sort(self, body: bytes) -> SortedBatch:

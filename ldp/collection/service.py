@@ -1,6 +1,6 @@
 """HTTP service that takes sealed batches, the base of a collector and of a relay.
 
-The service sorts or refuses batches; a writer commits them, and a worker passes on what they hold.
+The service sorts or refuses batches. A writer commits them, and a worker passes on what they hold.
 No address, no header and no time of a request is written anywhere.
 """
 
@@ -38,7 +38,7 @@ SLOW_SECONDS = 0.2
 LONGEST_WAIT = 10.0
 """Seconds for which a batch may wait for its answer while all is well."""
 BYTES_OF_REQUEST = 1 << 16
-"""Number of bytes of a body that count as one more request in the rate; so does each report that is
+"""Number of bytes of a body that count as one more request in the rate. So does each report that is
 opened."""
 REPORTS, REGISTRY, _MEDIA_TYPE = "/v1/reports", "/v1/registry.json", MEDIA_TYPE.encode()
 _ID_HEADER = ID_HEADER.lower().encode()
@@ -53,7 +53,7 @@ class Limits:
     requests: int = 512
     """Most requests at one time."""
     rate: float = 20_000.0
-    """Most requests a second, from all senders together; those of one second may come at once."""
+    """Most requests a second, from all senders together. Those of one second may come at once."""
     queue_bytes: int = 64 << 20
     """Most bytes of batches that wait for the writer."""
     buffer_bytes: int = 8 << 30
@@ -80,8 +80,8 @@ def longest_lateness(registry: Registry) -> timedelta:
 class Service(ABC):
     """Service as an ASGI application (`app`), whose lifespan starts and stops its threads.
 
-    `buffers`: connections to close at the end; `routes`: further pages of this service; `admits`: a
-    deployment's decision who may send; `ids`: first hexadecimal digits of the ids of batches that
+    `buffers`: connections to close at the end. `routes`: further pages of this service. `admits`: a
+    deployment's decision who may send. `ids`: first hexadecimal digits of the ids of batches that
     are taken.
     """
 
@@ -116,7 +116,7 @@ class Service(ABC):
 
     @abstractmethod
     async def _sort(self, body: bytes) -> SortedBatch:
-        """Return the content of a batch; raise ReportError unless the bytes are a batch of the
+        """Return the content of a batch. Raises ReportError unless the bytes are a batch of the
         right kind, and NotNow where it can only be taken later."""
 
     @asynccontextmanager
@@ -235,7 +235,7 @@ class Service(ABC):
             task.cancel()
 
     def _has_made_room(self) -> bool:
-        """Stop waiting for the body that is awaited longest; return False if none is slow."""
+        """Stop waiting for the body that is awaited longest. Returns False if none is slow."""
         task = next(iter(self._bodies), None)
         if task is None or time.monotonic() - self._bodies[task] < SLOW_SECONDS:
             return False

@@ -25,7 +25,7 @@ from ldp.tables.joint_table import JointTable, empty_builder
 from ldp.tables.table import Table
 
 PIECE_BYTES = 8 << 20
-"""Most bytes of a table in one row of a Spark frame; Java holds a row several times."""
+"""Most bytes of a table in one row of a Spark frame. Java holds a row several times."""
 _SCHEMA = pa.schema([("piece", pa.binary()), ("is_last", pa.bool_()), ("error", pa.string())])
 
 
@@ -102,8 +102,8 @@ def _session() -> Iterator[Any]:
 def count_files_on_spark(
     parameters: dict[str, Any], skips_damaged: bool, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the table of all files of a task as bytes, in pieces, the last one marked; then the
-    errors of damaged files. Unless it `skips_damaged` files, a task ends at the first."""
+    """Yield the table of all files of a task as bytes, in pieces, the last one marked. Yields then
+    the errors of damaged files. Unless it `skips_damaged` files, a task ends at the first."""
     mechanism, errors = from_parameters(parameters), list[ReportError]()
     builder, on_damaged = empty_builder(mechanism), errors.append if skips_damaged else None
     try:

@@ -3,7 +3,7 @@
 A query returns `row,column,count`: the count of each cell that is not 0, and, on lines without a
 column, the number of reports of a row. Or it returns `value,estimate,std_error,low,high`, as `ldp
 decode` does for tables with a cell or a set of cells for each category. DuckDB reads the files of a
-store; the other databases read a table with one whole report a row, as devices make them.
+store. The other databases read a table with one whole report a row, as devices make them.
 """
 
 import re
@@ -98,10 +98,10 @@ def counting_query(
 ) -> str:
     """Return the query in a `dialect`, one of DIALECTS, that counts the reports of a metric. In
     DuckDB it reads the files that `stores` have now, from `since` to `until`. In others it reads
-    the table `reports`, whose column `report` (bytes) has whole reports; reports of other metrics
+    the table `reports`, whose column `report` (bytes) has whole reports. Reports of other metrics
     are left out. `estimates`: whether the query ends in estimates. Raises ParameterError for a
     mechanism whose table is too large for SQL or has several parts, and with `estimates` for one
-    without `has_estimates`; ReportError where the stores have no such files."""
+    without `has_estimates`. Raises ReportError where the stores have no such files."""
     if not isinstance(mechanism, Mechanism):
         raise ParameterError(
             f"{metric}: its reports have several parts, and SQL counts one: use --out"
@@ -265,7 +265,7 @@ _SETS: Mapping[str, Callable[[Mechanism, Mapping[str, str]], tuple[list[int], st
 
 
 def _stored(dated_files: Sequence[tuple[str, StorePath]], mechanism: Mechanism) -> str:
-    """Return the SQL of the reports in files; the query fails if a file is of another mechanism."""
+    """Return the SQL of the reports in files. The query fails if a file is of another mechanism."""
     names = [escape(str(path)).replace("'", "''") for _, path in dated_files]
     files = "[" + ", ".join(f"'{name}'" for name in names) + "]"
     return (

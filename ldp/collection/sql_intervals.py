@@ -64,9 +64,9 @@ def number(real: str, of: SupportsFloat) -> str:
 def ends_of_intervals(real: str, channel: Channel, one_binomial: bool, apart: str = "") -> str:
     """Return the SQL that adds to a query the table `held (place, least_held, most_held)`: the ends
     of the interval for the number of holders among the `about` reports of a row of the table
-    `estimates`, of which `named` name its category; NULL for 0 and for all. `one_binomial`: whether
-    these reports are a sample of all, drawn anew; `apart`: what keeps the database from putting
-    each list into the next."""
+    `estimates`, of which `named` name its category. The ends are NULL for 0 and for all.
+    `one_binomial`: whether these reports are a sample of all, drawn anew. `apart`: what keeps the
+    database from putting each list into the next."""
     z = NormalDist().inv_cdf((1 + LEVEL) / 2)
     p, q = (number(real, chance) for chance in channel.chances)
     step = "ends"

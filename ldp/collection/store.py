@@ -1,7 +1,7 @@
 """The report store: Parquet files under metric=M/version=V/day=YYYY-MM-DD/.
 
 A file holds report bodies only (row, payload), in shuffled order, with the fingerprint of their
-mechanism in its metadata; the day of ingestion is its only time, and nothing names a sender.
+mechanism in its metadata. The day of ingestion is its only time, and nothing names a sender.
 """
 
 import os
@@ -38,7 +38,7 @@ class NoReports(ReportError):
 class ReportWriter:
     """Writer of one file of the store, which appears whole when the `with` block succeeds.
 
-    `store`: the root folder or its URL; `part`: the file's name without ending, random by default,
+    `store`: the root folder or its URL. `part`: the file's name without ending, random by default,
     so that a second run adds reports and never replaces any. At a URL, memory holds the whole file.
     """
 
@@ -91,7 +91,7 @@ class ReportWriter:
         return self
 
     def add_all(self, reports: Any) -> None:
-        """Add whole reports, as `Table.from_reports` takes them; raise ReportError with the
+        """Add whole reports, as `Table.from_reports` takes them. Raises ReportError with the
         position of the first invalid one. At its end the block shuffles all of them in memory."""
         for rows, payloads in batches(self._mechanism, reports):
             self._parts.append((rows, payloads.copy()))
@@ -137,7 +137,7 @@ def report_files(
     `since`, `until`: first and last day. A file that has several names (links) is listed once.
 
     Raise ReportError when a store is not a folder and, unless `with_copies`, when two of them have
-    a file of the same day, name and bytes; NoReports when there are no files in these days.
+    a file of the same day, name and bytes. Raises NoReports when there are no files in these days.
     """
     if isinstance(stores, str | Path):
         raise ReportError(f"stores must be a list of folders, as [{str(stores)!r}]")
@@ -196,7 +196,8 @@ def _no_reports(stores: Sequence[StorePath], metric: str, version: int) -> str:
 
 
 def real_name(path: StorePath) -> str:
-    """Return the path of a file with all links resolved; for links that lead nowhere, some path."""
+    """Return the path of a file with all links resolved. Returns some path for links that lead
+    nowhere."""
     return os.path.realpath(path) if isinstance(path, Path) else str(path)
 
 
@@ -212,9 +213,9 @@ def _identity(path: StorePath) -> tuple[int, int] | StorePath:
 
 
 def read_reports(path: StorePath, mechanism: CatalogueMechanism) -> Iterator[ReportArrays]:
-    """Yield the batches of one file; raise ReportError with its name where it is damaged or of
-    another mechanism, and StoreUnusable where its bucket cannot be read. A file of a bucket is
-    read into memory whole."""
+    """Yield the batches of one file. Raises ReportError with its name where it is damaged or of
+    another mechanism, and StoreUnusable where its bucket cannot be read. A file of a bucket is read
+    into memory whole."""
     size = mechanism.layout.payload_bytes
     if not path.is_file():  # reading a pipe would block
         raise ReportError(f"{path} is not a file")

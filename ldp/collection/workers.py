@@ -1,8 +1,8 @@
 """The two threads of a collector: one commits batches, one moves reports to the store.
 
 The writer commits all batches that wait in one transaction and then resolves their answers, so that
-a sync serves many senders; it alone writes to the buffer. The ingestor reads the buffer and writes
-files, and the writer deletes the reports that were moved.
+a sync serves many senders. It alone writes to the buffer. The ingestor reads the buffer and writes
+files. The writer deletes the reports that were moved.
 """
 
 import asyncio
@@ -59,8 +59,8 @@ class Shuffling:
 
 class Writer(threading.Thread, Generic[B]):
     """Thread that alone writes to the buffer: it commits batches, then resolves their answers.
-    `today`: function that returns the clock's day; `monotonic`: function that returns the seconds
-    since this machine started, by a clock that is never set; `lateness`: how long after its day a
+    `today`: function that returns the clock's day. `monotonic`: function that returns the seconds
+    since this machine started, by a clock that is never set. `lateness`: how long after its day a
     batch is taken. `failure`: why batches cannot be stored now, "" if they can."""
 
     def __init__(
@@ -86,8 +86,8 @@ class Writer(threading.Thread, Generic[B]):
         self.failure = ""
 
     async def answer(self, pending: PendingBatch, size: int) -> Answer:
-        """Return the answer to a batch of `size` bytes when it is on the disk; raise BufferUnusable
-        if that fails."""
+        """Return the answer to a batch of `size` bytes when it is on the disk. Raises
+        BufferUnusable if that fails."""
         self._loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = self._loop.create_future()
         self.queued_bytes += size
@@ -132,8 +132,8 @@ class Writer(threading.Thread, Generic[B]):
 
     @property
     def settled_day(self) -> date | None:
-        """The same as `today`; None where the clock leapt: it shows a day later than the next one,
-        and has not been so far ahead for SETTLED_SECONDS."""
+        """Day of the clock, as `today`. It is None where the clock leapt: it shows a day later than
+        the next one, and has not been so far ahead for SETTLED_SECONDS."""
         today = self.today
         is_far = today - self.day > timedelta(days=1)
         return None if is_far and self._monotonic() - self._not_far < SETTLED_SECONDS else today
@@ -157,7 +157,7 @@ class Writer(threading.Thread, Generic[B]):
 
     def oldest_kept(self, keep: timedelta) -> date | None:
         """Return the oldest day whose files are kept, where `keep` is for how long: by the clock or
-        `day`, the earlier one; None in the first SETTLED_SECONDS."""
+        `day`, the earlier one. Returns None in the first SETTLED_SECONDS."""
         if self._monotonic() - self._began < SETTLED_SECONDS:
             return None
         day = self.earlier_day
@@ -224,9 +224,9 @@ def _resolve(futures: list["asyncio.Future[Answer]"], answers: list[Answer] | Ex
 
 
 class Worker(threading.Thread, ABC):
-    """Thread that passes on what a buffer holds. `role`: the thread's name in messages; `waiting`:
-    number of reports in the buffer; `buffer_bytes`: size of the buffer; `failures`: why work cannot
-    be done now, by problem; `since`: when the thread began its current file or batch, by a clock
+    """Thread that passes on what a buffer holds. `role`: the thread's name in messages. `waiting`:
+    number of reports in the buffer. `buffer_bytes`: size of the buffer. `failures`: why work cannot
+    be done now, by problem. `since`: when the thread began its current file or batch, by a clock
     that is never set."""
 
     role: ClassVar[str]
@@ -310,7 +310,7 @@ class Ingestor(Worker):
         self._is_flush_asked = True
 
     def work(self, everything: bool = False) -> None:
-        """Write every block that is due, or all reports if `everything`; delete files that are too
+        """Write every block that is due, or all reports if `everything`. Delete files that are too
         old."""
         with self._work_lock:
             everything, self._is_flush_asked = everything or self._is_flush_asked, False
@@ -380,7 +380,7 @@ class Ingestor(Worker):
             self._retired_day = oldest
 
     def _write(self, metric: BufferedMetric, everything: bool) -> bool:
-        """Write a block; where the clock leapt, only if `everything` is asked for."""
+        """Write a block. Where the clock leapt, does so only if `everything` is asked for."""
         plan = self._reader.plan(metric.number)
         day = self._writer.today if everything else self._writer.settled_day
         if plan is None and day is not None:

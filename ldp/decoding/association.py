@@ -1,10 +1,10 @@
 """Association: the joint distribution of a joint metric's parts, from its reports.
 
 Source: Fanti, Pihur and Erlingsson 2016, "Building a RAPPOR with the Unknown", section 3. Given the
-values, the parts of a report are independent, so the likelihood of a report is L_a(i) L_b(j) if the
+values, the parts of a report are independent. So the likelihood of a report is L_a(i) L_b(j) if the
 values are i and j. `ldp.decoding.mixtures` maximises the likelihood of all reports from the two
 factors. A value that is on no list belongs to the category OTHER, which may have any filter. The
-paper estimates its filter from the bits of each cohort that the listed values do not explain; that
+paper estimates its filter from the bits of each cohort that the listed values do not explain. That
 fits the noise of the same reports and overestimates OTHER (docs/mechanisms/joint.md). Intervals and
 p-values are those of unbiased counts (`cell_counts`), because estimates of maximum likelihood are
 not normal near 0.
@@ -46,7 +46,7 @@ MOST_FALL = 0.9
 @dataclass(frozen=True, eq=False)
 class PartWeights:
     """Estimates of a part's value, from its different reports. `weights`: shape (reports, values),
-    T_a in docs/mechanisms/joint.md; `density`: shape (reports,), f there; `unlisted_error`: shape
+    T_a in docs/mechanisms/joint.md. `density`: shape (reports,), f there. `unlisted_error`: shape
     (values,), standard deviation of the mean of `weights` over all reports about one unlisted
     value, due to the columns that it hashes to."""
 
@@ -76,7 +76,7 @@ class PartWeights:
 @dataclass(frozen=True, eq=False)
 class CellCounts:
     """Unbiased `count` and `std_error` of every cell, an axis a part. `telling`: number k of
-    reports that name the cell, as if all had an equal weight w (Kish); `false`: number of these
+    reports that name the cell, as if all had an equal weight w (Kish). `false`: number of these
     that are expected where nobody holds the cell. The count is w (k - false)."""
 
     count: Floats
@@ -97,10 +97,10 @@ def cell_counts(
     parts: Sequence[PartWeights], counts: AnyInts, places: Sequence[Places] | None = None
 ) -> CellCounts:
     """Return the counts of all cells from the weights of each part and the number of equal reports
-    `counts`, shape (reports,); `places`: which of a part's different reports each has, shape
+    `counts`, shape (reports,). `places`: which of a part's different reports each has, shape
     (reports,), None where all are different.
 
-    People whose value of a part is unlisted may all hold the same value. Its columns are fixed, so
+    People whose value of a part is unlisted may all hold the same value. Its columns are fixed. So
     what it adds to a cell does not average out over reports: an error of `unlisted_error` times the
     number of such people in the cell's line, added in quadrature.
     """
@@ -127,7 +127,7 @@ def cell_counts(
 def stated_variance(variables: Sequence["Variable"], shares: Floats, reports: int) -> Floats:
     """Return the variance of the unbiased count of every cell, as the parts' channels state it:
     shape of `shares`. `reports`: number of reports; `shares`: of the people in each cell. The mean
-    of a weight is 1 for holders and 0 for others; its variance is its part's."""
+    of a weight is 1 for holders and 0 for others. Its variance is its part's."""
     second = shares
     for axis, part in enumerate(variables):
         held, other = (float(part.mechanism.support.variance(share)) for share in (1.0, 0.0))
@@ -156,12 +156,12 @@ LEAST_ERROR = 1e-9
 class Association(Result):
     """Joint distribution of the parts of some reports.
 
-    `values`: for each part the values of its axis, `OTHER` the last where values are hashed;
+    `values`: for each part the values of its axis, `OTHER` the last where values are hashed.
     `shares`: float64, an axis for each part, the maximum of the likelihood, 0 or more and adding to
     1. `unbiased`, `std_error`: shape of `shares`, in reports: an estimate, sometimes negative, of
     the number of these reports that held the cell, and its standard error. Intervals, p-values and
-    discoveries are those of `unbiased`. `are_few`: whether reports are too few for normal errors;
-    an error of 0 is then no certainty. `few_tail`: least p-value of each cell, by the number of
+    discoveries are those of `unbiased`. `are_few`: whether reports are too few for normal errors.
+    An error of 0 is then no certainty. `few_tail`: least p-value of each cell, by the number of
     reports that name it. `reports`: number of reports. `details`: mechanism and fit.
     """
 
@@ -204,8 +204,8 @@ class Association(Result):
         self, level: float, *, population: bool = False, **_: bool
     ) -> tuple[Floats, Floats]:
         """Return (low, high), shape of `shares`, for the number of these reports that held the
-        cell; not clipped. At a large epsilon few reports lie, and each moves the count by one, so
-        an interval reaches one report to both sides at least."""
+        cell. They are not clipped. At a large epsilon few reports lie, and each moves the count by
+        one. So an interval reaches one report to both sides at least."""
         wide = spread(self.unbiased, self.std_error, self.reports if population else 0)
         reach = np.hypot(Normal().upper((1 - level) / 2) * wide, 1.0)
         low, high = self.unbiased - reach, self.unbiased + reach
@@ -264,7 +264,7 @@ class Association(Result):
 
 
 def whole_of(table: Table | JointTable) -> Patterns:
-    """Return the whole reports of a table; raise DecodeError where it has none."""
+    """Return the whole reports of a table. Raises DecodeError where it has none."""
     if table.whole is None:
         raise DecodeError(
             "the table holds no whole reports, which alone say what came together: count the "
@@ -282,8 +282,8 @@ def associate(
     """Return the joint distribution of the parts of the reports in a `table`.
 
     `candidates`: a list for each part, or None for a part with categories. Where values are hashed,
-    candidates that `rule` detects in the part alone (default: 5 % false discoveries) have a cell;
-    the rest is OTHER. Raises DecodeError for a table without whole reports, for no reports, for a
+    candidates that `rule` detects in the part alone (default: 5 % false discoveries) have a cell.
+    The rest is OTHER. Raises DecodeError for a table without whole reports, for no reports, for a
     part without candidates and for more than MOST_CELLS cells. Time: in proportion to patterns x
     cells**2.
     """
@@ -361,7 +361,7 @@ def associate(
 
 class PartReports(NamedTuple):
     """Different reports of a part: `rows`, shape (different,), `payloads`, shape (different,
-    payload bytes), and `counts`, the number of each; `places`: which of them each pattern has,
+    payload bytes), and `counts`, the number of each. `places`: which of them each pattern has,
     shape (patterns,)."""
 
     rows: RowNumbers
@@ -484,7 +484,8 @@ def _any_filter_likelihood(ratio: Floats, hashes: int) -> Floats:
     """Return the mean over all filters of the product of `ratio`, shape (reports, columns), over
     the columns they set, where each of `hashes` hashes falls on any of k columns equally: hashes!
     times the coefficient of t**hashes in the product over columns of 1 + ratio (e**(t / k) - 1).
-    That is the likelihood for a value nobody listed, whose filter is random; shape (reports,)."""
+    That is the likelihood for a value nobody listed, whose filter is random. Its shape is
+    (reports,)."""
     if len(ratio) > IN_CACHE:
         blocks = np.array_split(ratio, -(-len(ratio) // IN_CACHE))
         return np.concatenate([_any_filter_likelihood(block, hashes) for block in blocks])

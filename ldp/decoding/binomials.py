@@ -38,13 +38,13 @@ REACH, POINTS = 8.0, 128
 0 or 1, and number of responses at which it is computed between them."""
 Distance = Callable[[Floats, Any, Any], Floats]
 """Function from a count, and the reports of holders and of others, to the standard normal whose
-upper tail is the probability of that count or more; all shapes (candidates,)."""
+upper tail is the probability of that count or more. All shapes are (candidates,)."""
 
 
 class Pooled(NamedTuple):
     """Reports of clients that sent `per_client` each under one permanent response.
 
-    `permanent`: chances that this response names the cell, of a holder and of anybody else;
+    `permanent`: chances that this response names the cell, of a holder and of anybody else.
     `shows`: chances that a report names it where the response does, and where it does not."""
 
     per_client: float
@@ -62,9 +62,9 @@ class Pooled(NamedTuple):
 
     def normal(self, x: Floats, held: Any, others: Any, is_sample: bool = False) -> Floats:
         """Return the standard normal with the upper tail of x, for `held` reports of holders and
-        `others`, real numbers; all shapes (candidates,). The sum is over the m for which S given m
-        is near x, or over POINTS among them. `is_sample`: whether `held` is what a sample of a
-        population is expected to hold, so that M is one binomial."""
+        `others`, real numbers. All shapes are (candidates,). The sum is over the m for which S
+        given m is near x, or over POINTS among them. `is_sample`: whether `held` is what a sample
+        of a population is expected to hold, so that M is one binomial."""
         from scipy.special import ndtr, ndtri
 
         x, held, others = (np.asarray(of, float)[..., None] for of in (x, held, others))
@@ -90,11 +90,11 @@ class Pooled(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class BinomialBounds:
     """Intervals of counts. `named_counts`, integers of shape (candidates,): how many of `reports`
-    reports name a value through `channel`; `count`: the estimates, which an interval always holds.
+    reports name a value through `channel`. `count`: the estimates, which an interval always holds.
 
-    `reports_about`, shape (candidates,): number of reports about a value, drawn at random from all;
-    None where all reports are about all values. `fakes`: largest number of made-up reports; the
-    counts are then those of the other reports. `pooled`: where clients sent several each.
+    `reports_about`, shape (candidates,): number of reports about a value, drawn at random from all.
+    It is None where all reports are about all values. `fakes`: largest number of made-up reports.
+    The counts are then those of the other reports. `pooled`: where clients sent several each.
     """
 
     named_counts: Ints
@@ -229,9 +229,9 @@ def count_interval(
     seen: Ints, reports: int, chances: tuple[float, float], tail: float, others: int | None = None
 ) -> tuple[Floats, Floats]:
     """Return the ends of the interval for the number of holders among these reports. `seen`: how
-    many name the value, the sum of two binomials; `chances`: probabilities for a holder and for
-    another; `others`: number of others, by default all reports but the holders'. Each end misses
-    with probability `tail` at most; `seen` and the ends have shape (candidates,)."""
+    many name the value, the sum of two binomials. `chances`: probabilities for a holder and for
+    another. `others`: number of others, by default all reports but the holders'. Each end misses
+    with probability `tail` at most. `seen` and the ends have shape (candidates,)."""
     return _interval(seen, reports, partial(_normal, chances=chances), tail, others)
 
 
@@ -253,10 +253,10 @@ def _interval(
 
 
 def _solve(normal_of: Distance, others: int | None, reports: Floats, x: Floats, z: float) -> Floats:
-    """Return the number of holders at which x lies z standard normals above its expectation; the
-    fewest or all where there is no such number. By the Illinois method: the function falls and is
-    nearly straight. With the fewest holders, x is half a report below the number of holders and
-    others together."""
+    """Return the number of holders at which x lies z standard normals above its expectation.
+    Returns the fewest or all where there is no such number. By the Illinois method: the function
+    falls and is nearly straight. With the fewest holders, x is half a report below the number of
+    holders and others together."""
     low, high = np.zeros(x.size), reports.copy()
     if others is not None:
         low = np.clip(x + 0.5 - others, 0, reports)
@@ -287,7 +287,7 @@ def _solve(normal_of: Distance, others: int | None, reports: Floats, x: Floats, 
 
 def _normal(x: Floats, held: Any, others: Any, chances: tuple[Any, Any]) -> Floats:
     """Return the distance of x above its expectation with `held` holders and `others`, as the
-    standard normal with the same upper tail; all shapes (candidates,)."""
+    standard normal with the same upper tail. All shapes are (candidates,)."""
     (p, q), (not_p, not_q) = chances, (1 - chance for chance in chances)
     mean = held * p + others * q
     # the saddlepoint t: the mean of S under weights e**(t S) is x, a quadratic in e**t

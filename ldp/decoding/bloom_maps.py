@@ -15,7 +15,7 @@ MOST_BYTES = 4 << 30
 
 
 def filters(table: Table) -> Bloom:
-    """Return the filters of a table's rows; a sketch's row is a filter of one hash."""
+    """Return the filters of a table's rows. A sketch's row is a filter of one hash."""
     addressing = table.mechanism.addressing
     if isinstance(addressing, PolynomialRows):
         return PolynomialBloom(addressing.seed, addressing.width, 1)

@@ -3,7 +3,7 @@
 The tree of a category (`ldp/mechanisms/hierarchical_histogram.py`) is decoded by itself, as
 `ldp/decoding/distribution.py` does, but its bins add to an estimated share T of the reports and not
 to 1. With a share L of the reports below an edge, the quantile q of the category is where L - q T
-crosses 0. That is linear in the nodes, so its standard error is known however small T is, and the
+crosses 0. That is linear in the nodes. So its standard error is known however small T is, and the
 same tests of bins give an interval (Fieller 1954: a ratio by the difference that would be 0).
 """
 
@@ -59,7 +59,7 @@ class CategoryDistribution(Distribution):
     of a share below an edge is that of a test: is the quantile `q` at this edge?
 
     `histogram` counts reports. Shares of `between` and quantiles refer to the reports of the
-    category; they are not known where the category does not stand out from the noise.
+    category. They are not known where the category does not stand out from the noise.
     """
 
     is_part = True
@@ -69,8 +69,8 @@ class CategoryDistribution(Distribution):
 
     @property
     def whole(self) -> float | None:
-        """Length of the stated range of the numbers; None where none is stated, or bins are parts
-        of doublings."""
+        """Length of the stated range of the numbers. It is None where none is stated, or bins are
+        parts of doublings."""
         edges = self.bins.edges
         is_range = isinstance(self.bins, EqualBins) and math.isfinite(edges[-1] - edges[0])
         return edges[-1] - edges[0] if is_range else None
@@ -155,7 +155,7 @@ class Distributions(Result):
     quantiles: tuple[float, ...] = field(default=QUANTILES, kw_only=True)
 
     def __getitem__(self, category: str) -> CategoryDistribution:
-        """Return the distribution of a category, at the level and the quantiles of all; raise
+        """Return the distribution of a category, at the level and the quantiles of all. Raises
         ParameterError for one that is not listed."""
         if category not in self.of:
             raise ParameterError(f"there is no category {category!r}; known: {', '.join(self.of)}")

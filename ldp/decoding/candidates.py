@@ -1,7 +1,7 @@
 """Counts of candidates by regression on the cells of all rows.
 
 Written for RAPPOR, whose rows are cohorts and whose cells are the bits of their Bloom filters. A
-sketch is the same with one hash a row; regression helps there where rows are few.
+sketch is the same with one hash a row. Regression helps there where rows are few.
 
 In every cohort c a bit's unbiased share y = holders / reports is the share of people whose Bloom
 filter sets it. With x_j the filter of candidate j, b_j its share and m = 1 - (1 - 1/k)**h the mean
@@ -11,7 +11,7 @@ of a filter of k bits and h hashes,
 
 subtracting m makes strings that are not on the list a flat background instead of a bias. Rows are
 weighted by the exact variance of a bit. Method lasso-ols is the decoder of Erlingsson et al. 2014,
-section 4; regression is the non-negative lasso without its shrinkage
+section 4. Regression is the non-negative lasso without its shrinkage
 (`ldp/regression/debiased.py`), after a part of the noise is removed (`noise_from_squares`).
 """
 
@@ -149,8 +149,8 @@ def _marked(places: Points, width: int) -> "csr_array":
 @dataclass(frozen=True, eq=False)
 class BitEquations:
     """Equations of the bits of a `table`: `share`, the unbiased share of holders, and `reports`,
-    shapes (cohorts, bits) and (cohorts, 1); `map`, shape (candidates, cohorts, hashes); `mean`: of
-    a filter; `pooled`: variance of a bit of a report that it shares with others of its client;
+    shapes (cohorts, bits) and (cohorts, 1); `map`, shape (candidates, cohorts, hashes). `mean`: of
+    a filter. `pooled`: variance of a bit of a report that it shares with others of its client.
     `noise`, shape (cohorts * bits,), is subtracted from the target."""
 
     table: Table
@@ -163,7 +163,7 @@ class BitEquations:
 
     @classmethod
     def of(cls, table: Table, places: Points, pooled: float) -> "BitEquations":
-        """Return the equations of a table; `places`: the bits of each candidate, shape (candidates,
+        """Return the equations of a table. `places`: the bits of each candidate, shape (candidates,
         cohorts, hashes)."""
         reports, cells = table.reports[:, None].astype(np.float64), table.named_counts()
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -228,12 +228,12 @@ class BitEquations:
 
     def weight(self, holders: Floats) -> Floats:
         """Return 1 / standard deviation of every share, where a share `holders`, shape (cohorts,
-        bits), holds the bit; 0 without reports."""
+        bits), holds the bit. Returns 0 without reports."""
         return np.asarray(1 / np.sqrt(self.variance(np.clip(holders, 0, 1), self.reports)))
 
     def variance(self, holders: Floats, reports: Floats) -> Floats:
         """Return the variance of the shares, where a share `holders` of the people behind `reports`
-        holds the bit: shape (cohorts, bits); infinite without reports."""
+        holds the bit: shape (cohorts, bits). It is infinite without reports."""
         channel = self.table.mechanism.channel
         p, q = channel.chances
         chance = q + holders * (p - q)
@@ -252,11 +252,11 @@ class BitEquations:
 
         A report that names one column (Index) has a multinomial's variance in place of both: with P
         the chances of the columns, p and q, (A_c**2 P - (A_c P)**2) / ((p - q)**2 reports_c r). The
-        caller multiplies by the residuals' variance over that of independent bits; the columns of
+        caller multiplies by the residuals' variance over that of independent bits. The columns of
         one report make it r = 1 + the mean of sqrt(P_j P_k / ((1 - P_j) (1 - P_k))), j != k.
 
-        The last term is the variance of drawing the table from a population; the result is at least
-        the noise of the bits. A is that of least squares, C**+ for the chosen columns C; what the
+        The last term is the variance of drawing the table from a population. The result is at least
+        the noise of the bits. A is that of least squares, C**+ for the chosen columns C. What the
         penalty took comes back as `correction` of the residual, shape (candidates,), so the sum has
         the weights 1' C**+ + correction' X' (1 - C C**+). Above MOST_WORK products the result is
         the variance around the population, which is a little more.
@@ -448,7 +448,7 @@ def noise_from_squares(residual: Floats, variance: Floats, precision: Floats) ->
     weighted by `precision`.
 
     A string that is missing from the list raises the few bits that it sets by much and lowers none
-    by much, so residuals are skewed: they are correlated with their squares. To first order no
+    by much. So residuals are skewed: they are correlated with their squares. To first order no
     candidate's share changes the mean of a square less its variance, so an estimate without this
     part of the noise has no more bias, and less variance. The mechanism's own noise makes no such
     correlation: the observed share, which gives the variance, has the error of the residual.

@@ -1,7 +1,7 @@
 """Consistent counts, at least 0 or adding up: an option after decoding, never the default.
 
 Unbiased estimates may lie below 0 and need not add up. Making them consistent lowers the error of
-the whole list, raises the error of its largest counts, and biases each; intervals, p-values and
+the whole list, raises the error of its largest counts, and biases each. Intervals, p-values and
 discoveries stay those of the unbiased estimates. Sources: Wang et al., NDSS 2020 (arXiv
 1905.08320), Base-Pos and Norm-Sub.
 """
@@ -23,9 +23,9 @@ def consistent(estimates: Estimates, how: str) -> Estimates:
     """Return the estimates with counts to print as `how` says, and the bias in `details`.
 
     "non-negative": counts below 0 become 0. "sum-to-n": the nearest counts, in least squares, that
-    are 0 or more and add to the number of reports; for lists of all values, because the reports of
-    other values are added to those on the list. "none": unbiased. Raises ParameterError for
-    anything else, and DecodeError for no candidates.
+    are 0 or more and add to the number of reports. It is for lists of all values, because the
+    reports of other values are added to those on the list. "none": unbiased. Raises ParameterError
+    for anything else, and DecodeError for no candidates.
     """
     require_one_of(how, CONSISTENCIES, "consistency")
     if how == "none":

@@ -53,7 +53,7 @@ FITTING = {
     Md5Bloom: BY_MAP,
     CityBloom: BY_MAP,
 }
-"""Methods for each type of addressing; "auto" is the first, or regression for small sketches."""
+"""Methods for each type of addressing. "auto" is the first, or regression for small sketches."""
 
 
 def decode(
@@ -73,8 +73,8 @@ def decode(
     candidates, costs no privacy: it reads the table only. `places`: the bits that the candidates of
     a RAPPOR table set, from a map (`ldp.tables.google_rappor.read_map`).
     `weighted_reports_per_client`: number of reports that the client of a report sent (under one
-    permanent response, where there is one), on average over the reports: see `weighted_mean`; 1 by
-    default. Raises DecodeError for an empty table, for one that pools several days of a memoised
+    permanent response, where there is one), on average over the reports: see `weighted_mean`.
+    Default: 1. Raises DecodeError for an empty table, for one that pools several days of a memoised
     metric without this number, because errors would be too small, for no or repeated candidates,
     for a method that does not fit the mechanism, and for candidates or places that their map cannot
     have. Whole reports of RAPPOR, if the table has them, find more values than its counts of bits
@@ -199,7 +199,7 @@ def weighted_mean(clients: Mapping[int, int]) -> float:
 
 def _pooled(table: Table, weighted: float | None) -> tuple[float, ...]:
     """Return the number of further reports that the client of a report sent, on average over the
-    reports; an empty tuple where there is no pooling."""
+    reports. Returns an empty tuple where there is no pooling."""
     mechanism, days = table.mechanism, len(table.windows)
     if weighted is None and table.memoised and days > 1:
         raise DecodeError(

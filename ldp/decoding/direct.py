@@ -1,6 +1,6 @@
 """Tables with a cell for every category: randomised response, unary encoding, subsets.
 
-A cell's count C of n reports is a sum of two binomials; (C - n q) / (p - q) is unbiased, with the
+A cell's count C of n reports is a sum of two binomials. (C - n q) / (p - q) is unbiased, with the
 variance of `Channel.variance` (Wang et al. 2017, "pure" protocols).
 """
 
@@ -25,8 +25,8 @@ HARDLY = 1e-9
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
-    """Return estimates of a one-row table in which every candidate has a cell; arguments as for
-    `estimate_counts`. Raises DecodeError for a candidate that is no category."""
+    """Return estimates of a one-row table in which every candidate has a cell. Arguments are those
+    of `estimate_counts`. Raises DecodeError for a candidate that is no category."""
     points = known_points(table.mechanism, candidates)
     cells = [table.mechanism.candidate_addressing.cells(point, 0) for point in points]
     if not all(cells):
@@ -44,7 +44,7 @@ def of_cells(
 
 
 def known_points(mechanism: Mechanism, candidates: tuple[str, ...]) -> list[int]:
-    """Return the points of the candidates; raises DecodeError for one unknown to the mechanism."""
+    """Return the points of the candidates. Raises DecodeError for one unknown to the mechanism."""
     points, point = list[int](), mechanism.candidate_addressing.point
     for candidate in candidates:
         try:
@@ -65,7 +65,7 @@ def estimate_counts(
     (candidates,). p-values are exact binomial tails, and intervals those of
     `ldp/decoding/binomials.py`.
 
-    A value that nobody holds is reported by each of the n devices with probability q, so its count
+    A value that nobody holds is reported by each of the n devices with probability q. So its count
     is Binomial(n, q). Where each client sent `more` reports beyond one under a permanent response
     (`MemoisedMechanism.pooled_variance`), the law is that of `Pooled`.
     """
@@ -90,7 +90,7 @@ def estimate_counts(
 
 def pooled_law(mechanism: Mechanism, more: float) -> Pooled | None:
     """Return the law of counts where each client sent `more` reports beyond one under a permanent
-    response; None where none did."""
+    response. Returns None where none did."""
     permanent, channel = mechanism.permanent_channel, mechanism.channel
     if not more or not permanent:
         return None
@@ -104,7 +104,7 @@ def pooled_std_error(
     mechanism: Mechanism, more: float, n: int, share: Any = 0.0, others: Any = 0.0
 ) -> Any:
     """Return the standard error of a count where each client sent `more` reports beyond one under a
-    permanent response; other arguments as for `Mechanism.variance`."""
+    permanent response. Other arguments are those of `Mechanism.variance`."""
     variance = mechanism.variance(n, share, others)
     return np.sqrt(variance + more * mechanism.pooled_variance(n, share))
 
@@ -112,7 +112,7 @@ def pooled_std_error(
 def _sum_std_error(mechanism: Mechanism, estimates: Estimates, more: float) -> float:
     """Return the standard error of the sum of s estimates. Bits are independent, so their variances
     add. If a report is one symbol, the s cells are one cell, named with probability p + (s - 1) q
-    or s q; all categories together are all reports. If a report is a set, its cells depend on each
+    or s q. All categories together are all reports. If a report is a set, its cells depend on each
     other. If people have several answers, all are taken to have their mean number, rounded down or
     up: that gives the largest error for this sum."""
     n, s, columns = estimates.reports, len(estimates.values), mechanism.shape.columns

@@ -1,9 +1,9 @@
 """Tables of numbers in bins: percentiles, shares of ranges, mean and histogram, with errors.
 
-Every node of a level (`ldp/mechanisms/hierarchical_histogram.py`) has an unbiased share;
-generalised least squares (`ldp/decoding/tree.py`), with as much weight as reports, makes the levels
+Every node of a level (`ldp/mechanisms/hierarchical_histogram.py`) has an unbiased share.
+Generalised least squares (`ldp/decoding/tree.py`), with as much weight as reports, makes the levels
 agree and the bins add to 1 (Cormode, Kulkarni and Srivastava 2019, section 4.5). All estimates are
-linear in the nodes, whose covariance is known, so the distribution function has exact standard
+linear in the nodes, whose covariance is known. So the distribution function has exact standard
 errors.
 
 The interval of a percentile has all bins in which it may lie. A bin is left out where its own test
@@ -52,7 +52,7 @@ DRAWS = 399
 """Number of draws of the error from which the tests of bins have their distribution: of DRAWS + 1
 numbers with one distribution, the 10 largest are a share of TAIL."""
 TAIL = 0.025
-"""Probability, of one end, at which the tests' distribution is drawn; other levels are scaled."""
+"""Probability, of one end, at which the tests' distribution is drawn. Other levels are scaled."""
 NORMAL, LEVEL, LEAST_MISS = NormalDist(), 0.95, 1e-200
 """Normal distribution; level of the interval from which a percentile has its standard error; the
 least probability that it is asked for."""
@@ -89,7 +89,7 @@ class Distribution(Result):
     is_part: ClassVar[bool] = False
     """True for one category, whose bins have an estimated part of the reports."""
     is_monotone: bool = False
-    """True if the counts of the histogram are 0 or more, and biased; see `monotone`."""
+    """True if the counts of the histogram are 0 or more, and biased. See `monotone`."""
     fake_share: float | None = None
     """Largest share of the reports that may be made up: intervals are then of the population from
     which the others come. None where all reports are taken as honest."""
@@ -120,7 +120,7 @@ class Distribution(Result):
 
     @property
     def total(self) -> float:
-        """Share of the reports that are in the bins; quantiles are shares of these reports."""
+        """Share of the reports that are in the bins. Quantiles are shares of these reports."""
         return 1.0
 
     @cached_property
@@ -141,8 +141,9 @@ class Distribution(Result):
 
     def _variance(self, weights: Floats) -> Floats:
         """Return the variance of each of the sums of the nodes' shares by `weights`, shape (sums,
-        nodes): noise, and the sampling of reporters from their population; with made-up reports the
-        most that it can be of the honest ones, because a share that is hidden has its variance."""
+        nodes): noise, and the sampling of reporters from their population. With made-up reports it
+        is the most that it can be of the honest ones, because a share that is hidden has its
+        variance."""
         variance = self._apparent_variance(weights)
         if self._fakes.number:
             variance = np.maximum(variance, self._largest_variance(weights))
@@ -221,7 +222,7 @@ class Distribution(Result):
     @cached_property
     def _rare(self) -> Floats:
         """Variance that a rare bin without a report hides where hardly any lies do: of 0 reports
-        the upper end is then that of Wilson 1927, at 95 %; shape (bins,)."""
+        the upper end is then that of Wilson 1927, at 95 %. Its shape is (bins,)."""
         about = self.nodes.reports[-len(self.share) :]
         # how far all reports of one person move it
         person = 1 / about + self._further[1]
@@ -287,7 +288,7 @@ class Distribution(Result):
 
     def quantile_draws(self, q: float) -> Floats:
         """Return what `quantile` would estimate from other tables of as many reports if this were
-        the truth, shape (DRAWS,); for q in (0, 1)."""
+        the truth, shape (DRAWS,). `q` lies in (0, 1)."""
         share, error = self.below
         return self._crossings(share[:, None] + error[:, None] * self.error_draws, q)[1]
 
@@ -296,7 +297,7 @@ class Distribution(Result):
         (bins - 1, tables), reaches q, and where it does, interpolated: shape (tables,) each.
 
         It is below q up to the bin k at which the sum of weight (share - q) is least. Bins on both
-        sides are fitted alone, so its heights there are the largest mean of bins that end before k,
+        sides are fitted alone. So its heights there are the largest mean of bins that end before k,
         and the least of those that begin there.
         """
         weights, tables = 1 / self.below[1] ** 2, np.arange(shares.shape[1])
@@ -355,7 +356,7 @@ class Distribution(Result):
         self, name: str, weight: Floats, level: float, ends: tuple[float, float]
     ) -> Statistic:
         """Return the mean over all people of `weight`, shape (bins,), which states what each bin is
-        worth; the mean lies between the `ends`."""
+        worth. The mean lies between the `ends`."""
         estimate, error, moved = self.linear(weight)
         return _normal(name, estimate, error, level, *ends, moved)
 
@@ -365,9 +366,9 @@ class Distribution(Result):
 
     def monotone(self) -> "Distribution":
         """Return the distribution with consistent counts: 0 or more, and adding to the reports,
-        from the nearest increasing distribution function. The error of the whole histogram falls,
-        and each count is biased: what noise put into empty bins is shared with neighbours.
-        Intervals and percentiles stay as they are."""
+        from the nearest increasing distribution function. The error of the whole histogram falls.
+        Each count is biased: what noise put into empty bins is shared with neighbours. Intervals
+        and percentiles stay as they are."""
         return replace(self, is_monotone=True)
 
     def _nearest_edge(self, place: float) -> int:
@@ -403,10 +404,10 @@ class Distribution(Result):
         return all_honest._replace(low=low, high=high)
 
     def moments(self, level: float = 0.95) -> list[Statistic]:
-        """Return mean and variance of the numbers, of one category the mean; nothing where an end
+        """Return mean and variance of the numbers, of one category the mean. Nothing where an end
         bin is open, because then they depend on numbers that no bin shows.
 
-        A number is taken for the middle of its bin; intervals are wider by the error this can make.
+        A number is taken for the middle of its bin. Intervals are wider by the error this can make.
         """
         if not np.isfinite(self._edges).all():
             return []
@@ -546,7 +547,7 @@ def _last_bin(
     level: float,
 ) -> int:
     """Return the last bin in which the q-quantile may lie. `share`, `error`: of all that lies below
-    each inner edge; `monotone`: the same, increasing; `noise`: draws of the errors; `edges`: those
+    each inner edge. `monotone`: the same, increasing. `noise`: draws of the errors. `edges`: those
     that the test of each bin but the first is about, shape (bins - 1, edges).
 
     If the quantile is in bin t, then less than q lies below each edge before t. The test's
@@ -576,7 +577,7 @@ def _critical(largest: Floats, level: float) -> Floats:
     """Return the critical value of one end at a level.
 
     `largest`: draws of the statistic along the last axis. At TAIL they agree with the largest of
-    some number of independent normal numbers; the value is that number's at the level."""
+    some number of independent normal numbers. The value is that number's at the level."""
     from scipy.special import ndtr, ndtri
 
     place = math.ceil((DRAWS + 1) * (1 - TAIL)) - 1
@@ -606,8 +607,8 @@ def normal_reach(level: float) -> float:
 
 
 def std_error_of_ends(low: float, high: float) -> float:
-    """Return the standard error whose normal interval at LEVEL has this length; nan for one with an
-    end that says nothing (`known_ends`)."""
+    """Return the standard error whose normal interval at LEVEL has this length. Returns nan for one
+    with an end that says nothing (`known_ends`)."""
     if None in known_ends(low, high):
         return math.nan
     return (high - low) / 2 / normal_reach(LEVEL)

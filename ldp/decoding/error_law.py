@@ -35,7 +35,7 @@ class ErrorLaw:
     """P(S >= s) on an even grid: tails[i] at `start + i * step`, falling from 1 to 0.
 
     `skewed` takes the squares that no known value explains as one heavy value, `mild` as many small
-    ones; the true distribution lies between, so each side of an interval uses the one that reaches
+    ones. The true distribution lies between. So each side of an interval uses the one that reaches
     further there. `mean` and `std` are those of S.
     """
 
@@ -101,8 +101,8 @@ class Collisions:
     """Values that share cells with a candidate, as estimated from a table of `reports` reports.
 
     `rows`, `width`: of the sketch. `heavy`: counts of values whose collisions are counted one by
-    one; `small_squares`: sum of squared counts of the other known values, whose many collisions are
-    normal in sum; `unknown`: sum of squared counts that no known value explains; `unknown_most`:
+    one. `small_squares`: sum of squared counts of the other known values, whose many collisions are
+    normal in sum. `unknown`: sum of squared counts that no known value explains. `unknown_most`:
     the largest count that one such value can have.
     """
 
@@ -116,7 +116,7 @@ class Collisions:
     unknown_most: float = math.inf
 
     def law(self, holders: float = 0.0, *, is_heavy: bool = False) -> ErrorLaw:
-        """Return the distribution of S for a value with `holders` holders; `is_heavy`: their number
+        """Return the distribution of S for a value with `holders` holders. `is_heavy`: their number
         is one of `heavy`.
 
         With z = e**(it), the ratio of coins R(t) = (1 - p + p z) / (1 - q + q z), k rows, m
@@ -125,7 +125,7 @@ class Collisions:
             phi(t) = (1 - q + q z)**n  R**c  (1 + (R - 1)/m)**(n - c - all x)  exp(small part)
                      product over x of [1 + (e**((R - 1) x / k) - 1) / m]**k
 
-        Every factor is taken around its mean, so no digits are lost however many reports there are.
+        Every factor is taken around its mean. So no digits are lost however many reports there are.
         """
         grid, gain = self._grid, self.channel.gain
         among = self.reports * (float(self.channel.untouched) + gain / self.width)
@@ -152,7 +152,7 @@ class Collisions:
         return min(math.sqrt(self.unknown), self.unknown_most, float(self.reports))
 
     def _variance(self, holders: float = 0.0, square: float = 0.0) -> float:
-        """Return the variance of S for a value with `holders` holders; `square`: the part of the
+        """Return the variance of S for a value with `holders` holders. `square`: the part of the
         value itself in the sums of squares."""
         p, q = self.channel.chances
         others = self.reports - holders
@@ -236,6 +236,6 @@ class _Grid:
 
 
 def _log1p(z: NDArray[np.complex128]) -> NDArray[np.complex128]:
-    """Return log(1 + z), exact to the last digits where z is small; numpy's real part is not."""
+    """Return log(1 + z), exact to the last digits where z is small. Numpy's real part is not."""
     x, y = z.real, z.imag
     return np.asarray(np.log1p(x * (2 + x) + y * y) / 2 + 1j * np.arctan2(y, 1 + x))

@@ -16,7 +16,7 @@ from ldp.arrays import Floats
 from ldp.decoding.nodes import Nodes
 
 FAR = 5.5
-"""Standard deviations; a binomial number is so far below its mean with probability 2e-8."""
+"""Standard deviations. A binomial number is so far below its mean with probability 2e-8."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class FakesAmongNodes:
     @cached_property
     def of_rows(self) -> Floats:
         """Largest number of made-up reports in each row of the table, shape (rows,). Honest devices
-        draw their row, so a row hardly ever has as few of them as `_least` says."""
+        draw their row. So a row hardly ever has as few of them as `_least` says."""
         reports, rows = self.nodes.row_reports, len(self.nodes.row_reports)
         most = reports - _least(self.reports - self.number, 1 / rows)
         return np.asarray(np.clip(most, 0.0, np.minimum(reports, self.number)))
@@ -75,8 +75,8 @@ class FakesAmongNodes:
     ) -> Floats:
         """Return an upper bound of the variances of the sums of the nodes' shares by `weights`,
         shape (sums, nodes), because a share that is hidden has its variance. `share`: of the bins,
-        by `matrix`, shape (bins, nodes), from those of the nodes; `is_part`: the bins have a part
-        of the reports; `further`: variance that people's further reports add, over f (1 - f).
+        by `matrix`, shape (bins, nodes), from those of the nodes. `is_part`: the bins have a part
+        of the reports. `further`: variance that people's further reports add, over f (1 - f).
 
         Noise is linear in the bins' shares p, and so is what sampling is at most, sum p (w - c)**2
         for any c, w being what a bin is worth in a row: the sum of both moves as far as made-up

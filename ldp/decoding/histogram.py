@@ -19,7 +19,7 @@ from ldp.tables.table import Table
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
-    """Return estimates of buckets by their labels; p-values and intervals are exact for binomials,
+    """Return estimates of buckets by their labels. P-values and intervals are exact for binomials,
     or for what each client sent under a permanent response, `more` reports beyond one. Raises
     DecodeError for a candidate that is no bucket, and a bucket without reports."""
     mechanism, n = table.mechanism, table.total

@@ -29,7 +29,7 @@ LEAST_SKEWNESS = 1e-3
 
 class Independence(NamedTuple):
     """Result of Rao's score test of independence. Under independence `statistic` is chi-square with
-    `freedom` degrees of freedom, but for rare values; `p_value` is NaN where there are none;
+    `freedom` degrees of freedom, but for rare values. `p_value` is NaN where there are none.
     `is_exact`: whether it is that of a permutation test, which holds for rare values, too."""
 
     statistic: float
@@ -45,17 +45,17 @@ def independence(
     places: Sequence[Places] | None = None,
 ) -> Independence:
     """Return Rao's score test that the parts are independent. `factors`: likelihoods, shape
-    (different reports, values) each; `places`: which of them each pattern has, shape (patterns,);
-    `counts`: shape (patterns,); `margins`: shares, shape (values,) each.
+    (different reports, values) each. `places`: which of them each pattern has, shape (patterns,).
+    `counts`: shape (patterns,). `margins`: shares, shape (values,) each.
 
     If they are independent, each margin is a mixture by itself. With the slope S and the
     information I of the log likelihood at the product of the margins, S' Z (Z' I Z)**-1 Z' S is
     chi-square with (cells - 1) - sum of (values - 1) degrees of freedom, (r - 1)(c - 1) for two
     parts. The test does not use the cells' estimates, half of which are 0 where the true share is
-    near 0; Wald's test, which does, has no known distribution there. Values without a share are
+    near 0. Wald's test, which does, has no known distribution there. Values without a share are
     left out. I is what independent reports have on average, the product of the parts' own: a rare
-    pair of values that no report shows would have next to none. With rare values S is not normal,
-    so the p-value is that among permutations, but for many different reports (`is_exact`)."""
+    pair of values that no report shows would have next to none. With rare values S is not normal.
+    So the p-value is that among permutations, but for many different reports (`is_exact`)."""
     from scipy.special import chdtrc
 
     positive = [np.flatnonzero(margin > POSITIVE) for margin in margins]
@@ -116,8 +116,9 @@ def _permuted(places: Sequence[Places]) -> Iterator[Sequence[Places]]:
 
 def _p_value(seen: float, permuted: Iterator[float]) -> float:
     """Return the p-value of the statistic `seen` among those of reports that are `permuted`, of
-    which REACHED with as much suffice (Besag and Clifford 1991); if none of PERMUTATIONS has, from
-    the gamma distribution of their mean, variance and skewness (Winkler and others 2016)."""
+    which REACHED with as much suffice (Besag and Clifford 1991). If none of PERMUTATIONS has, it
+    comes from the gamma distribution of their mean, variance and skewness (Winkler and others
+    2016)."""
     from scipy.special import gammaincc
 
     statistics, reached = np.zeros(PERMUTATIONS), 0

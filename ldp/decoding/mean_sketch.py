@@ -2,7 +2,7 @@
 
 The estimate is Apple's ("Sketch CMS" and "Server CMS", 2017): average the unbiased cells that a
 candidate touches over all rows, then subtract the mean of the collisions. With few rows and many
-reports the collisions do not average out: the hash functions are fixed, so their error is a floor
+reports the collisions do not average out: the hash functions are fixed. So their error is a floor
 that no number of reports lowers. Its size depends on F2, the sum of squared counts of all values,
 which is estimated from the table itself.
 """
@@ -41,12 +41,12 @@ SURE = 3.0
 value missing from the list can have."""
 LUMP = 0.02
 """Least change of a count by one collision, in standard errors, at which collisions with a value
-are counted one by one; smaller ones together are taken as normal."""
+are counted one by one. Smaller ones together are taken as normal."""
 MOST_LUMPS = 512
 OWN_NOISE = 0.01
 """Least change of the noise by a candidate's own reports, as a share, that is computed."""
 HOLDERS = 9
-"""Number of counts for which a distribution is computed; in between, reaches are interpolated."""
+"""Number of counts for which a distribution is computed. In between, reaches are interpolated."""
 FEW_ROWS = (
     f"fewer than {MIN_ROWS} rows: collisions do not average out, so no error rate is claimed and "
     "nothing is discovered but by threshold; use method regression if there are many reports"
@@ -114,10 +114,10 @@ def _sum_std_error(
     table: Table, candidates: int, named_counts: Ints, bounds: Ints, more: float
 ) -> float | None:
     """Return the standard error of the sum of `candidates` estimates, from its variance between the
-    groups of rows that start at `bounds`, shape (groups + 1,); `named_counts`: the sum of their
+    groups of rows that start at `bounds`, shape (groups + 1,). `named_counts`: the sum of their
     cells in every group, shape (groups,). None below MIN_ROWS.
 
-    A report draws its row, and rows have different hash functions, so noise and collisions of
+    A report draws its row, and rows have different hash functions. So noise and collisions of
     groups are independent: with T_g the group's part of the sum and w_g its share of the rows, the
     mean of sum (T_g - w_g T)**2 / (1 - sum w_g**2) is the variance of T and that of the holders'
     draw of a row, which does not change the sum of all groups: T times the reports of each holder.
@@ -137,8 +137,8 @@ def _sum_std_error(
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Estimates of some points of a sketch, shape (points,); `p_value` is NaN below MIN_ROWS,
-    `squares` is F2, `noise` the standard error of a value that nobody holds; `heavy`: indices of
+    """Estimates of some points of a sketch, shape (points,). `p_value` is NaN below MIN_ROWS,
+    `squares` is F2, `noise` the standard error of a value that nobody holds. `heavy`: indices of
     the points whose collisions are counted one by one, in the order of `collisions.heavy`."""
 
     count: Floats
@@ -238,7 +238,7 @@ class SketchBounds:
     """Intervals under the distribution of each candidate's error: a value that many hold does not
     collide with itself, and the noise of its own reports may differ. `scale`: factor on the counts
     of `measured`, but not on its standard errors. `honest`: function from made-up reports to what
-    is measured of the others; `fakes`: those that the intervals allow for."""
+    is measured of the others. `fakes`: those that the intervals allow for."""
 
     measured: Measurement
     reports: int
@@ -298,8 +298,8 @@ class SketchBounds:
 
 
 def _p_value(table: Table, law: ErrorLaw, named_counts: Ints, more: float) -> Floats:
-    """Return the p-values by `law`, in which permanent responses are many and normal; where clients
-    are few, no smaller ones than by `bounds_of_few`."""
+    """Return the p-values by `law`, in which permanent responses are many and normal. Where clients
+    are few, returns no smaller ones than by `bounds_of_few`."""
     mechanism, p_value = table.mechanism, law.p_value(named_counts)
     assert isinstance(mechanism, MeanSketch)
     if not (more and mechanism.permanent_channel):
@@ -318,7 +318,7 @@ def bounds_of_few(
     more: float = 0.0,
 ) -> BinomialBounds | None:
     """Return exact intervals for few reports, each of a row of its own, or for few clients that
-    sent `more` beyond one; None where there are so many (FEW_LIES) that errors are normal.
+    sent `more` beyond one. Returns None where there are so many (FEW_LIES) that errors are normal.
 
     A report of another value names a value by a lie or by a collision. Normal intervals are too
     narrow for few reports: they take the estimates for the true counts. `is_sample`: whether the
@@ -388,14 +388,15 @@ def _collisions(
 def estimated_squares(
     table: Table, named_counts: AnyInts, more: float = 0.0, fakes: int = 0
 ) -> float:
-    """Return F2, the sum of squared counts of all values, estimated from the cells; at least 0.
+    """Return F2, the sum of squared counts of all values, estimated from the cells. It is at least
+    0.
 
     `named_counts`: number of reports that name each cell, shape (rows, columns).
 
-    The expected sum of squared unbiased cells is m n B + n (1 - 1/k) + n**2/(k m)
-    + F2 (1 - 1/m)/k, with B the channel's variance for a cell; solve for F2. Cells are de-biased
-    before they are squared, so no digits cancel however large n is. Each of `more` further reports
-    of a client adds the first two terms with the permanent response's channel.
+    The expected sum of squared unbiased cells is m n B + n (1 - 1/k) + n**2/(k m) + F2 (1 - 1/m)/k,
+    with B the channel's variance for a cell. Solve for F2. Cells are de-biased before they are
+    squared. So no digits cancel however large n is. Each of `more` further reports of a client adds
+    the first two terms with the permanent response's channel.
 
     With `fakes` the result is the most that F2 of the honest reports can be. Cells of length |O|,
     around their mean, are those of honest reports, of length |H|, and of fakes, so

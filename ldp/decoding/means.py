@@ -50,9 +50,9 @@ class MeanEstimate(Result):
 
     The standard error is around the mean of the population from which the reporters were drawn at
     random: noise, rounding, and the spread of their numbers. It is `error` where everybody sent one
-    report; further ones add the most that the mean and the range allow. `places`: function from the
-    probability that the interval misses to its ends, in shares of the range; None where the
-    interval is normal. `fakes`: made-up reports that the interval allows for, if any; `honest`:
+    report. Further ones add the most that the mean and the range allow. `places`: function from the
+    probability that the interval misses to its ends, in shares of the range. It is None where the
+    interval is normal. `fakes`: made-up reports that the interval allows for, if any. `honest`:
     function from a share of them to the result that allows for these.
     """
 
@@ -124,7 +124,7 @@ class MeanEstimate(Result):
 
 
 def decode_mean(table: Table) -> MeanEstimate:
-    """Return the mean of a `table` of `one-bit-mean` or `piecewise`; unbiased, so it may lie
+    """Return the mean of a `table` of `one-bit-mean` or `piecewise`. It is unbiased, so it may lie
     outside of the bounds. Raises DecodeError for another table and for an empty one."""
     if not isinstance(table.mechanism, Numeric):
         raise DecodeError(f"decode_mean reads no table of {table.mechanism.name}")
@@ -223,7 +223,7 @@ def _places_of_few(mechanism: Numeric, mean_bins: Ends, reports: int, miss: floa
     With M(t) the mean of e**(t bin), P(mean bin >= x) <= (M(t) e**(-t x))**n for every t > 0
     (Chernoff 1952), and of all populations of one mean M is largest where everybody is at one end
     of the range: a function of the mean place that is linear. So each t excludes the places for
-    which the right-hand side is below half of `miss`; t < 0 does likewise on the other side.
+    which the right-hand side is below half of `miss`. A t below 0 does likewise on the other side.
     """
     steps, width, bins = mechanism.addressing.steps, mechanism.width, mechanism.bins
     q, gain, ends = float(mechanism.channel.untouched), mechanism.channel.gain, []
@@ -240,7 +240,7 @@ class RegressionEstimate(Result):
     """Linear regression of the last number of each tuple on the others: `coef`, shape (features,),
     and `intercept`, in the units of the numbers.
 
-    `equations`: those for people who sent one report each, in mapped units; `damage`: function that
+    `equations`: those for people who sent one report each, in mapped units. `damage`: function that
     computes `fakes_move`.
     """
 
@@ -265,7 +265,8 @@ class RegressionEstimate(Result):
     @cached_property
     def std_error(self) -> Floats:
         """Standard errors of the least-squares coefficients, shape (features + 1,), the intercept
-        last; infinite where the reports do not determine them. The ridge shrinks `coef`."""
+        last. They are infinite where the reports do not determine them. The ridge shrinks
+        `coef`."""
         return self.unmapped.std_errors(self._widened)
 
     @cached_property
@@ -283,7 +284,7 @@ class RegressionEstimate(Result):
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Summary for the file beside the CSV: all numbers and details; null stands for an infinite
+        """Summary for the file beside the CSV: all numbers and details. Null stands for an infinite
         number."""
         low, high = self.interval()
         numbers = {

@@ -1,6 +1,6 @@
 """Messages for a shuffler: counts of people, from the messages that name each value.
 
-Every person sent 1 + slots messages, empty ones among them, so the number of messages of whole
+Every person sent 1 + slots messages, empty ones among them. So the number of messages of whole
 batches says exactly how many people n there are. Of c people who hold a value, the messages that
 name it are the sum of Binomial(c, sending) and Binomial(slots n, probability / values), the dummies
 of all. If k of the T messages are made up, honest people sent T - k, and name the value S - F times
@@ -63,7 +63,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
 
 def _people_and_dummies(mechanism: Dummies, messages: int) -> tuple[int, int, float]:
     """Return how many people sent `messages`, how many dummies they drew, and the probability that
-    a dummy names a value; raise DecodeError for fewer messages than one person sends."""
+    a dummy names a value. Raises DecodeError for fewer messages than one person sends."""
     people = messages // mechanism.messages
     if not people:
         raise DecodeError("the table has fewer messages than one person sends")
@@ -73,7 +73,7 @@ def _people_and_dummies(mechanism: Dummies, messages: int) -> tuple[int, int, fl
 @dataclass(frozen=True, eq=False)
 class MessageBounds:
     """Intervals of counts among the honest people who sent `messages` and at most `fakes` made-up
-    ones. `named_counts`: integers, shape (candidates,), the messages that name a value; `count`:
+    ones. `named_counts`: integers, shape (candidates,), the messages that name a value. `count`:
     the estimates, which an interval always holds.
 
     An interval is every c for which neither tail of the messages is below half of what it may miss
@@ -124,8 +124,8 @@ class MessageBounds:
         return ends[0], ends[1]
 
     def _ends(self, counts: Ints, tail: float) -> tuple[Floats, Floats]:
-        """Return the ends; where a value is always sent, by the exact tails of the dummies: the
-        messages less c."""
+        """Return the ends. Where a value is always sent, they come from the exact tails of the
+        dummies: the messages less c."""
         (people, dummies, share), sending = self._honest, self.mechanism.sending
         if sending < 1:
             return count_interval(counts, people, (sending, share), tail, dummies)

@@ -31,7 +31,7 @@ ROUGH = 1e-3
 EXACT = 1e-6
 """Change of a cell by a step below which a fit ends."""
 LEAST = 0.1
-"""Least part of a cell after two steps of EM that a jump leaves it; cells at 0 would stay there."""
+"""Least part of a cell after two steps of EM that a jump leaves it. Cells at 0 would stay there."""
 RIDGE = 1e-9
 MOST_NEWTON = 50
 """Steps of Newton's method."""
@@ -43,8 +43,8 @@ Part = Callable[[Floats, Floats, Floats], Floats]
 @dataclass(frozen=True, eq=False)
 class Mixture:
     """Mixture of values of one variable or more. `factors`: the likelihoods of each variable, shape
-    (different reports, values), up to a factor that depends on the report; `places`: which of them
-    the reports of each group have, shape (groups,); `counts`, shape (groups,): reports of each
+    (different reports, values), up to a factor that depends on the report. `places`: which of them
+    the reports of each group have, shape (groups,). `counts`, shape (groups,): reports of each
     group. All variables but the first count as one, whose c values are their combinations."""
 
     factors: Sequence[Floats]
@@ -58,7 +58,7 @@ class Mixture:
         counts: AnyInts | Floats,
         places: Sequence[Places] | None = None,
     ) -> "Mixture":
-        """Return the mixture; without `places` each group has a row of each factor of its own."""
+        """Return the mixture. Without `places` each group has a row of each factor of its own."""
         own = [np.arange(len(counts))] * len(factors)
         return cls(factors, places or own, counts.astype(np.float64))
 
@@ -125,9 +125,9 @@ class Mixture:
 
     def information(self, shares: Floats) -> Floats:
         """Return the observed information of all cells at `shares`, flat: the sum over reports of L
-        L' / (likelihood of the report)**2, with L its likelihoods; shape (r c, r c).
+        L' / (likelihood of the report)**2, with L its likelihoods. Its shape is (r c, r c).
 
-        L[ij] L[kl] = (A_i A_k) (B_j B_l), so only pairs i <= k times pairs j <= l are summed. Time:
+        L[ij] L[kl] = (A_i A_k) (B_j B_l). So only pairs i <= k times pairs j <= l are summed. Time:
         groups r**2 c**2 / 4."""
         rows, columns = shares.shape
         (i, k), (j, m) = np.triu_indices(rows), np.triu_indices(columns)
@@ -145,8 +145,8 @@ class Mixture:
         return information.transpose(0, 2, 1, 3).reshape(shares.size, shares.size)
 
     def information_of(self, shares: Floats, rows: Places, columns: Places) -> Floats:
-        """Return the observed information at `shares` of the cells (rows[k], columns[k]) only;
-        shape (cells, cells)."""
+        """Return the observed information at `shares` of the cells (rows[k], columns[k]) only. Its
+        shape is (cells, cells)."""
 
         def part(first: Floats, second: Floats, counts: Floats) -> Floats:
             weights = np.sqrt(counts) / _likelihoods(first, second, shares)
@@ -184,10 +184,10 @@ def fit_shares(mixture: Mixture) -> MixtureFit:
 
 
 def accelerated_em(mixture: Mixture, *, tolerance: float, most: int = 1000) -> MixtureFit:
-    """Return the shares by EM from equal shares. From t0 two steps lead to t1 and t2; with
-    r = t1 - t0 and v = (t2 - t1) - r the jump goes to t0 + 2 a r + a**2 v, a = |r| / |v|, in each
-    cell to LEAST t2 at least, or to t2 where that falls below the likelihood of t1. Ends when a
-    step changes no cell by `tolerance`, or after `most` steps."""
+    """Return the shares by EM from equal shares. From t0 two steps lead to t1 and t2. With r = t1 -
+    t0 and v = (t2 - t1) - r the jump goes to t0 + 2 a r + a**2 v, a = |r| / |v|, in each cell to
+    LEAST t2 at least, or to t2 where that falls below the likelihood of t1. Ends when a step
+    changes no cell by `tolerance`, or after `most` steps."""
     shares, steps = np.full(mixture.shape, 1 / math.prod(mixture.shape)), 0
     while True:
         t1, likelihood = mixture.step(shares)

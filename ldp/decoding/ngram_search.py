@@ -37,10 +37,12 @@ from ldp.tables.table import Table
 CHANCE = 10
 """Mean number of fragments of a position that pass by noise; also of pairs of all positions."""
 MOST_KEPT = 128
-"""Largest number of fragments of a position whose pairs are tested; the most frequent ones."""
+"""Largest number of fragments of a position whose pairs are tested. They are the most frequent
+ones."""
 MOST_FRAGMENTS = 1 << 17
 MOST_PAIRS = 512
-"""Largest number of pairs of two positions with standard errors; the most frequent ones."""
+"""Largest number of pairs of two positions with standard errors. They are the most frequent
+ones."""
 MOST_STRINGS = 100_000
 STEP = 3e-5
 """Largest change of a share by the last step of EM."""
@@ -172,8 +174,8 @@ def _kept_pairs(part: PairedFilters, patterns: Patterns, fragments: FragmentList
 def _held_cells(mixture: Mixture, alpha: float) -> tuple[Places, Places]:
     """Return the rows and columns of the cells whose share is above 0 at level `alpha`.
 
-    The standard errors come from the observed information about the cells with a report or more;
-    the others stay at 0, where the maximum has them.
+    The standard errors come from the observed information about the cells with a report or more.
+    The others stay at 0, where the maximum has them.
     """
     shares = accelerated_em(mixture, tolerance=STEP).shares
     cells = np.argsort(-shares, axis=None, kind="stable")[:MOST_PAIRS]

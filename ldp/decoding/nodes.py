@@ -18,9 +18,9 @@ from ldp.tables.table import Table
 @dataclass(frozen=True, eq=False)
 class Nodes:
     """Groups of neighbouring bins that reports are about, the nodes of a `tree`: the share that was
-    estimated for each. `row`: nodes with the same number have the same reports; -1 where they
+    estimated for each. `row`: nodes with the same number have the same reports. It is -1 where they
     differ. `tells`, shape (rows of the table, nodes): 1 where a report of the row is about the
-    node; `row_reports`: the reports of each row."""
+    node. `row_reports`: the reports of each row."""
 
     tree: Tree
     share: Floats

@@ -49,7 +49,7 @@ def discover_words(
     table: Table | JointTable, rule: Rule = WORDS_RULE, top: int | None = None
 ) -> Estimates:
     """Return the words of a `table`. `top`: number of fragments of each position of a puzzle that
-    are joined; raises ParameterError for it where there is no puzzle."""
+    are joined. Raises ParameterError for it where there is no puzzle."""
     if table.mechanism.name == SequenceFragmentPuzzle.name:
         return discover(table, rule=rule, top=top)  # type: ignore[arg-type]
     if top is not None:

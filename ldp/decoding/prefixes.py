@@ -33,7 +33,7 @@ from ldp.tables.table import Table
 CHANCE = 30
 """Mean number of beginnings of a length that pass by noise."""
 MOST_KEPT = 4096
-"""Largest number of beginnings of a length that are extended; the most frequent ones."""
+"""Largest number of beginnings of a length that are extended. They are the most frequent ones."""
 MOST_TESTED = 1 << 23
 
 

@@ -1,6 +1,6 @@
 """The sequence fragment puzzle: words that no dictionary lists, assembled from their fragments.
 
-Source: Apple, "Learning with Privacy at Scale" (2017), "Sequence Fragment Puzzle"; it joins the T
+Source: Apple, "Learning with Privacy at Scale" (2017), "Sequence Fragment Puzzle". It joins the T
 largest tagged fragments of each position. Here a fragment is kept when it is significant among all
 tested ones, a word must have the tag of its fragments, and the table of words decides which are
 discovered: its noise is independent of their choice.
@@ -29,7 +29,7 @@ from ldp.tables.joint_table import JointTable
 from ldp.tables.table import Table
 
 MOST_WORDS = 100_000
-"""Largest number of words that the fragments of a tag may spell; `details` lists others."""
+"""Largest number of words that the fragments of a tag may spell. `details` lists others."""
 CHANCE_WORDS = 100
 """Mean number of words that noise alone assembles under `chance_screen`."""
 MOST_TESTED = 1 << 25
@@ -59,7 +59,7 @@ def discover(
     words is independent of the noise that tests them, and step 4 alone controls the error rate of
     `rule` over them, whatever passes steps 2 and 3. Raises DecodeError for a table of another
     mechanism, an empty one, positions with fewer than MIN_ROWS rows without `top` or a screen with
-    a threshold, and more than MOST_TESTED fragments; ParameterError for an invalid `top`.
+    a threshold, and more than MOST_TESTED fragments. Raises ParameterError for an invalid `top`.
     """
     puzzle = table.mechanism if isinstance(table, JointTable) else None
     if not isinstance(puzzle, SequenceFragmentPuzzle):
@@ -137,8 +137,8 @@ def assemble(addressing: Fragments, is_kept: Bools) -> tuple[list[str], list[int
 
 
 def join(fragments: Sequence[Sequence[str]]) -> list[str] | None:
-    """Return every padded word of one of the `fragments` of each position; None for more than
-    MOST_WORDS.
+    """Return every padded word of one of the `fragments` of each position. Returns None for more
+    than MOST_WORDS.
 
     Padding is followed by padding only. Fragments after which no word can end are removed first, so
     that every beginning becomes at least one word.

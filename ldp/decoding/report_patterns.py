@@ -27,7 +27,7 @@ the probability
     w[F] ~ m[F] exp(b x_F'r - b**2 |x_F|**2 / 2),    b = sum w x'r / sum w |x|**2,
 
 iterated over all cohorts (expectation maximisation). Where these probabilities are close to 0 or 1,
-b w is subtracted as if it were listed; else the string stays in the residuals' variance.
+b w is subtracted as if it were listed. Else the string stays in the residuals' variance.
 """
 
 import math
@@ -144,7 +144,7 @@ class PatternEquations:
 
     @classmethod
     def of(cls, table: Table, patterns: Patterns, places: Points) -> "PatternEquations":
-        """Return the equations of the reports that `table` counts; `places`: the bits of each
+        """Return the equations of the reports that `table` counts. `places`: the bits of each
         candidate, shape (candidates, cohorts, hashes). Raises DecodeError for patterns of other
         reports, and for a mechanism whose whole reports are not decoded."""
         mechanism = require_decodable(table.mechanism)
@@ -233,7 +233,7 @@ class PatternEquations:
         """Return the part of a random string's column that the chosen ones leave, and the variance
         of the residual along such columns divided by that of noise.
 
-        Equations have unequal weights; a column lies mostly where its weights are large. With S the
+        Equations have unequal weights. A column lies mostly where its weights are large. With S the
         mean of x x' over the columns x of random strings and H the projection on those chosen, the
         part is 1 - tr(H S) / tr(S), which is 1 - df / n where S is the identity, and the variance
         r'S r / tr((1 - H) S).
@@ -286,7 +286,7 @@ def _doubt(design: FilterDesign, string: Floats) -> float:
 
 def _without_string(design: FilterDesign, residual: Floats, strings: list[Floats]) -> Floats:
     """Return `residual`, shape (cohorts, contrasts), without the unlisted string that explains it
-    best, and add the string's share by filter, shape (cohorts, filters), to `strings`; where no
+    best, and add the string's share by filter, shape (cohorts, filters), to `strings`. Where no
     string explains enough, or its filters are in doubt, return `residual`."""
     parts, mean = design.parts, design.mean
     products, squares = np.einsum("cfe,ce->cf", parts, residual), (parts**2).sum(axis=2)
@@ -310,7 +310,7 @@ def _without_string(design: FilterDesign, residual: Floats, strings: list[Floats
 
 
 def require_decodable(mechanism: CatalogueMechanism) -> Rappor:
-    """Return the mechanism; raises DecodeError unless it is RAPPOR whose whole reports are
+    """Return the mechanism. Raises DecodeError unless it is RAPPOR whose whole reports are
     decoded."""
     if not isinstance(mechanism, Rappor) or mechanism.scheme == "identity":
         name = "basic RAPPOR" if isinstance(mechanism, Rappor) else mechanism.name
@@ -370,7 +370,7 @@ def report_law(mechanism: Rappor, filters: Ints) -> Floats:
 
 
 def held_by_filter(numbers: Points, shares: Floats, filters: int) -> Floats:
-    """Return the sum of `shares`, shape (candidates,), over the candidates of each filter:
-    shape (cohorts, filters); `numbers`: shape (candidates, cohorts, 1)."""
+    """Return the sum of `shares`, shape (candidates,), over the candidates of each filter: shape
+    (cohorts, filters). `numbers`: shape (candidates, cohorts, 1)."""
     by_cohort = (np.bincount(row, shares, minlength=filters) for row in numbers[:, :, 0].T)
     return np.array(list(by_cohort))

@@ -1,7 +1,7 @@
 """Least squares on a tree of neighbouring bins, in time linear in its nodes.
 
 On the way up a node's estimate is the mean of its own share and of the sum of its children, by
-inverse variance; on the way down the children of a node take what their sum is short of its
+inverse variance. On the way down the children of a node take what their sum is short of its
 estimate, by their variances. This is generalised least squares of independent nodes (Hay et al.
 2010, section 4, for any weights and any sizes of families).
 """
@@ -38,7 +38,7 @@ class Tree:
     @cached_property
     def edges(self) -> tuple[Ints, Ints]:
         """Inner edges whose shares tell most of what lies before a bin, and of what lies after it.
-        At these edges a node begins that shares a parent with a node around the bin; at others the
+        At these edges a node begins that shares a parent with a node around the bin. At others the
         errors are larger, and hardly differ from those here. Shape (bins - 1, edges), a row for
         each bin but the first, filled up with the edge next to the bin. Those after it count from
         right to left, as if the last bin were the first."""
@@ -64,10 +64,10 @@ class Tree:
 @dataclass(frozen=True, eq=False)
 class TreeFit:
     """Least-squares fit of shares of nodes that have these weights (inverse variances up to a
-    factor, shape (nodes,), above 0); the bins add to a number that is given, or to an estimate if
+    factor, shape (nodes,), above 0). The bins add to a number that is given, or to an estimate if
     `is_open`.
 
-    The root, which has all bins, is no node; below it is the level before the first.
+    The root, which has all bins, is no node. Below it is the level before the first.
     """
 
     tree: Tree
@@ -120,8 +120,8 @@ class TreeFit:
 
     def edge_variances(self, variance: Floats, q: float = 0.0) -> Floats:
         """Return the variance of the share below each inner edge, shape (bins - 1,), where shares
-        of the nodes are independent with `variance`, shape (nodes,); if `is_open`, of that share
-        less `q` of the total.
+        of the nodes are independent with `variance`, shape (nodes,). If `is_open`, it is that of
+        this share less `q` of the total.
 
         For an edge, only children of nodes around it have weights of their own: one weight for the
         children before it, one for the children after it, one for the child around it.

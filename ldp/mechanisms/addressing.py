@@ -74,7 +74,7 @@ class Categories(tuple[str, ...]):
 
 
 def require_categories(categories: Sequence[str], name: str = "categories") -> Categories:
-    """Return `categories`, 2 or more distinct texts; raise ParameterError, with `name`, for
+    """Return `categories`, 2 or more distinct texts. Raises ParameterError, with `name`, for
     anything else."""
     if isinstance(categories, Categories):
         return categories
@@ -91,7 +91,7 @@ def require_categories(categories: Sequence[str], name: str = "categories") -> C
 
 @dataclass(frozen=True)
 class Identity:
-    """Addressing with one column a category, in their order; values in `untouching` touch no
+    """Addressing with one column a category, in their order. Values in `untouching` touch no
     cell."""
 
     categories: tuple[str, ...]
@@ -114,9 +114,9 @@ class Identity:
 
 
 class CellSets(Identity, ABC):
-    """Addressing with a set of columns for each category, all of one size; any two sets share
+    """Addressing with a set of columns for each category, all of one size. Any two sets share
     equally many columns. Category i stands for row i + `first_row` of a symmetric matrix of zeros
-    and ones; the ones of this row are the set's columns."""
+    and ones. The ones of this row are the set's columns."""
 
     first_row: ClassVar[int] = 0
 
@@ -127,8 +127,8 @@ class CellSets(Identity, ABC):
 class Answers(RandomizedAddressing):
     """Addressing of sets of answers: a set touches all cells that its answers touch.
 
-    `of`: addressing of one answer. `at_most`: largest number of answers that are reported; from a
-    larger set this many are drawn, uniformly. `pads`: first pad column; a set with j answers fewer
+    `of`: addressing of one answer. `at_most`: largest number of answers that are reported. From a
+    larger set this many are drawn, uniformly. `pads`: first pad column. A set with j answers fewer
     than `at_most` also touches j columns from this one on. None for no pads.
     """
 
@@ -136,7 +136,7 @@ class Answers(RandomizedAddressing):
         self.of, self.at_most, self.pads = of, at_most, pads
 
     def point(self, value: Value) -> int:
-        """Return the answers' points plus 1, in increasing order, as digits of base 2**61; raise
+        """Return the answers' points plus 1, in increasing order, as digits of base 2**61. Raises
         ParameterError for anything but a set of values of `of`."""
         if not isinstance(value, set | frozenset):
             raise ParameterError("a value must be a set of answers")

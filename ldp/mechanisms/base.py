@@ -1,6 +1,6 @@
 """Base classes of mechanisms, and the encoder that draws every report.
 
-A mechanism is a frozen value that states its channel and which cells a value touches; costs,
+A mechanism is a frozen value that states its channel and which cells a value touches. Costs,
 reports, tables, estimates, simulations and audits follow from these. `Encoder.draw` draws a report
 by `Layout.draw` of its kind, and `report_functions` has functions that do so faster with the
 operating system's bits. A memoised mechanism draws in two steps (`MemoisedEncoder.draw`), a joint
@@ -91,7 +91,7 @@ class ReportEncoder(Protocol):
     _mechanism: "CatalogueMechanism"
 
     def encode(self, value: Value) -> bytes:
-        """Draw one report of `value`, as bytes; raise ParameterError, before a bit is drawn, for a
+        """Draw one report of `value`, as bytes. Raises ParameterError, before a bit is drawn, for a
         value outside the mechanism's domain."""
 
     def __repr__(self) -> str:
@@ -123,7 +123,7 @@ class CatalogueMechanism(ABC):
     """Small instances that cover the mechanism's variants."""
     settings: ClassVar[tuple[Setting, ...]] = ()
     """Settings in which campaigns compare variance and intervals of a value's count with the
-    formulas; empty for a mechanism whose reports are not counted by value in one table."""
+    formulas. They are empty for a mechanism whose reports are not counted by value in one table."""
 
     @property
     def answers(self) -> AnswerKind:
@@ -142,7 +142,7 @@ class CatalogueMechanism(ABC):
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """Categories that touch cells; empty where a value is not one of a list."""
+        """Categories that touch cells. There are none where a value is not one of a list."""
         return ()
 
     @property
@@ -161,8 +161,8 @@ class CatalogueMechanism(ABC):
 
     @property
     def outside(self) -> str | None:
-        """Way in which numbers out of bounds are treated, "clip" or "refuse"; None where values
-        are no numbers."""
+        """Way in which numbers out of bounds are treated, "clip" or "refuse". It is None where
+        values are no numbers."""
         return None
 
     @property
@@ -196,13 +196,13 @@ class CatalogueMechanism(ABC):
 
     @property
     def placeholder(self) -> Value | None:
-        """Value that is reported in place of no record, where presence is hidden; None if there is
-        no such value."""
+        """Value that is reported in place of no record, where presence is hidden. It is None if
+        there is no such value."""
         return None
 
     @abstractmethod
     def encoder(self, bits: BitSource | None = None) -> ReportEncoder:
-        """Return an encoder of this mechanism; `bits` defaults to the operating system's source."""
+        """Return an encoder of this mechanism. `bits` defaults to the operating system's source."""
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -234,7 +234,7 @@ class CatalogueMechanism(ABC):
         return bytes([REPORT_VERSION, self.wire_id]) + self.fingerprint
 
     def row_and_payload(self, report: bytes) -> tuple[int, bytes]:
-        """Return row and payload of a report; raise ReportError for a wrong length, header or row.
+        """Return row and payload of a report. Raises ReportError for a wrong length, header or row.
         The payload is not checked."""
         return split_report(report, self.header, self.layout)
 
@@ -271,7 +271,7 @@ class Mechanism(CatalogueMechanism, ABC):
         """Rows and columns of the table."""
 
     def cells(self, value: Value, row: int) -> Sequence[int]:
-        """Return the columns of `row` that `value` touches; raise ParameterError for a value
+        """Return the columns of `row` that `value` touches. Raises ParameterError for a value
         outside the domain, and for one that is replaced at random before it is reported."""
         (_, cells), *alternatives = self.roundings(value, row)
         if alternatives:
@@ -332,7 +332,8 @@ class Mechanism(CatalogueMechanism, ABC):
 
     @property
     def permanent_channel(self) -> Channel | None:
-        """Channel of the permanent response; None if there is none or it is the true response."""
+        """Channel of the permanent response. It is None if there is none or it is the true
+        response."""
         return None
 
     @property
@@ -364,7 +365,7 @@ class Mechanism(CatalogueMechanism, ABC):
         self.addressing.point(value)
 
     def encoder(self, bits: BitSource | None = None) -> "Encoder":
-        """Return an encoder of this mechanism; `bits` defaults to the operating system's source."""
+        """Return an encoder of this mechanism. `bits` defaults to the operating system's source."""
         return Encoder(self, SystemBits() if bits is None else bits)
 
     @cached_property
@@ -393,7 +394,7 @@ class Mechanism(CatalogueMechanism, ABC):
     def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
         """Return the variance, in reports squared, of the estimated count of a value.
 
-        `reports`: number collected; `frequency`: share that holds the value; `others_squared`: sum
+        `reports`: number collected. `frequency`: share that holds the value. `others_squared`: sum
         of the squared frequencies of all other values (only a sketch's collisions depend on it);
         numbers or arrays. For a fixed population: reports * support.variance(frequency).
         """
@@ -406,9 +407,9 @@ class Mechanism(CatalogueMechanism, ABC):
         Averaging does not remove the noise of the permanent response. With K reports a client, two
         of them have the covariance (h - l)**2 Var(B) given the value, where B is 1 if the permanent
         response names the cell and h, l are the probabilities of the instantaneous step. n reports
-        have n (K - 1) such terms, and the estimator divides by
-        (h - l)**2 `permanent_channel.gain`**2. The sum is (K - 1) n permanent_channel.variance(f);
-        the result is this sum divided by K - 1. `frequency`: a number or an array.
+        have n (K - 1) such terms, and the estimator divides by (h - l)**2
+        `permanent_channel.gain`**2. The sum is (K - 1) n permanent_channel.variance(f). The result
+        is this sum divided by K - 1. `frequency`: a number or an array.
         """
         channel = self.permanent_channel
         return reports * channel.variance(frequency) if channel else 0.0 * frequency
@@ -427,9 +428,10 @@ class Mechanism(CatalogueMechanism, ABC):
         others_squared: float = 0.0,
     ) -> float:
         """Return the frequency that is detected with probability `power` when `candidates` values
-        are each tested one-sided at alpha / candidates (Bonferroni); infinite if none up to 1 is.
+        are each tested one-sided at alpha / candidates (Bonferroni). It is infinite if none up to 1
+        is.
 
-        Solves reports f = z_alpha std_error(0) + z_power std_error(f) + r for f; r is how much
+        Solves reports f = z_alpha std_error(0) + z_power std_error(f) + r for f. Here r is how much
         further the test reaches because a number of reports is skewed and whole (Cornish and Fisher
         1938). Raises ParameterError for arguments out of range and for alpha / candidates below
         `LEAST_ALPHA`.
@@ -483,7 +485,7 @@ class Encoder(ReportEncoder):
         self._report = report_function(mechanism) if is_usual else None
 
     def encode(self, value: Value) -> bytes:
-        """Draw one report of `value`, as bytes; raise ParameterError, before a bit is drawn, for a
+        """Draw one report of `value`, as bytes. Raises ParameterError, before a bit is drawn, for a
         value outside the domain. The row is uniform and independent of the value."""
         if self._report is not None:
             return self._report(value)

@@ -1,7 +1,7 @@
 """Bins of numbers: equal parts of a stated range, or parts of every doubling for an unknown one.
 
 Which bin a number is in is decided by comparisons and by the exponent and the leading bits of its
-double, so it is the same on every platform; there is no logarithm. Sources: Masson, Rim and Lee
+double. So it is the same on every platform. There is no logarithm. Sources: Masson, Rim and Lee
 2019 (DDSketch: bins of relative width); HdrHistogram (equal parts of a doubling).
 """
 
@@ -22,11 +22,11 @@ class Bins(ABC):
     @property
     @abstractmethod
     def edges(self) -> tuple[float, ...]:
-        """All edges: one more than there are bins; infinite at an end that is open."""
+        """All edges: one more than there are bins. They are infinite at an end that is open."""
 
     @abstractmethod
     def place(self, value: Value) -> int:
-        """Return the bin, from 0, of a number; raise ParameterError for a value that is no number,
+        """Return the bin, from 0, of a number. Raises ParameterError for a value that is no number,
         and for a number that is refused."""
 
     def __len__(self) -> int:
@@ -35,7 +35,7 @@ class Bins(ABC):
 
 @dataclass(frozen=True)
 class EqualBins(Bins):
-    """`number` equal parts of the range `bounds`; the upper bound belongs to the last one.
+    """`number` equal parts of the range `bounds`. The upper bound belongs to the last one.
     `outside`: as for `Numeric`."""
 
     bounds: Range
@@ -65,7 +65,7 @@ class RelativeBins(Bins):
 
     One bin holds the numbers below 2**`least`, and one those from 2**`most` on. If `is_signed`,
     negative numbers have the mirrored bins, and the bin about 0 reaches from -2**`least` to
-    2**`least`; if not, the lowest bin also holds the negative numbers. Unless `outside` is "clip",
+    2**`least`. If not, the lowest bin also holds the negative numbers. Unless `outside` is "clip",
     numbers are refused from 2**`most` on, and below -2**`most` or, if not `is_signed`, below 0.
     """
 

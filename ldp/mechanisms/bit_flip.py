@@ -41,9 +41,9 @@ class BitFlip(Mechanism):
     """Histogram of numbers: one randomised bit for each of a few neighbouring buckets.
 
     Report: (first bucket, `bits` bits). The first bucket is uniform among the `buckets` equal parts
-    of the range; every bit is true with probability e**(epsilon/2) / (e**(epsilon/2) + 1),
-    rounded down to a multiple of 2**-64. Two numbers differ in at most two bits. With `bits` 1 they
-    differ in one, and the probability is e**epsilon / (e**epsilon + 1).
+    of the range. Every bit is true with probability e**(epsilon/2) / (e**(epsilon/2) + 1), rounded
+    down to a multiple of 2**-64. Two numbers differ in at most two bits. With `bits` 1 they differ
+    in one, and the probability is e**epsilon / (e**epsilon + 1).
 
     >>> minutes = BitFlip(bounds=(0, 1440), buckets=24, bits=4, epsilon=2.0)
     >>> minutes.cost.epsilon <= 2.0, len(minutes.encoder().encode(35.5))
@@ -51,7 +51,7 @@ class BitFlip(Mechanism):
     >>> minutes.labels[:2]
     ('[0, 60)', '[60, 120)')
 
-    `bounds`, `outside` and `epsilon` as `Numeric`; `buckets`: 2 to 65536; `bits`: 1 to `buckets`.
+    `bounds`, `outside` and `epsilon` as `Numeric`. `buckets`: 2 to 65536. `bits`: 1 to `buckets`.
     Raises ParameterError for anything else.
     """
 
@@ -97,7 +97,7 @@ class BitFlip(Mechanism):
         return direct_channel(Fraction(epsilon) / self.differing, others=1, differing=differing)
 
     def label(self, value: Value) -> str:
-        """Return the label of the bucket of a number; raise ParameterError as `check` does."""
+        """Return the label of the bucket of a number. Raises ParameterError as `check` does."""
         return self.labels[self.addressing.point(value)]
 
     @property

@@ -1,6 +1,6 @@
 """Catalogue: the only list of all mechanisms, a line and a typed import each.
 
-A mechanism's file is loaded when it is first used (PEP 562), so an app loads only those it uses.
+A mechanism's file is loaded when it is first used (PEP 562). So an app loads only those it uses.
 """
 
 from collections.abc import Iterator, Mapping
@@ -117,7 +117,7 @@ METRIC_MECHANISMS: Catalogue[CatalogueMechanism] = Catalogue({**ENTRIES, **SHUFF
 
 
 FIRST_OUTSIDE = 128
-"""Least `wire_id` of a mechanism from outside the package; no mechanism in it has one as large."""
+"""Least `wire_id` of a mechanism from outside the package. No mechanism in it has one as large."""
 M = TypeVar("M", bound=type[CatalogueMechanism])
 
 
@@ -137,7 +137,7 @@ def register(kind: M) -> M:
 
 
 def _is_elsewhere(name: str) -> bool:
-    """Register the mechanism `name` if an installed package lists it as an entry point; return
+    """Register the mechanism `name` if an installed package lists it as an entry point. Returns
     whether one does."""
     from importlib.metadata import entry_points  # late: for an unknown name only
 
@@ -148,7 +148,7 @@ def _is_elsewhere(name: str) -> bool:
 
 
 def mechanism_class(class_name: str) -> Any:
-    """Return the class `class_name`, loaded now; raise KeyError if it is not listed."""
+    """Return the class `class_name`, loaded now. Raises KeyError if it is not listed."""
     return METRIC_MECHANISMS[CLASSES[class_name]]
 
 

@@ -15,7 +15,7 @@ from ldp.protocol.kinds import Index
 class Categorical(Mechanism, ABC):
     """Mechanism over a list of categories.
 
-    `categories`: 2 or more distinct texts, in the order of the columns; `epsilon` in (0, 64].
+    `categories`: 2 or more distinct texts, in the order of the columns. `epsilon`: in (0, 64].
     Raises ParameterError otherwise.
     """
 
@@ -41,8 +41,8 @@ class SetChannel(Channel):
     """Channel of reports that name a set of cells: a uniform one of the sets with at least one of a
     value's cells, or a uniform one of the sets without.
 
-    `any_touched`: probability of a set with one; `odds`: (number of sets without) / (number of sets
-    with). The cells of a report depend on each other, so the ratio of two values is not a product.
+    `any_touched`: probability of a set with one. `odds`: (number of sets without) / (number of sets
+    with). The cells of a report depend on each other. So the ratio of two values is not a product.
     """
 
     any_touched: Fraction
@@ -50,7 +50,7 @@ class SetChannel(Channel):
 
     def ratio(self, first: int, second: int) -> Fraction:
         """Return P(set | first value) / P(set | second value) for a set with a cell of the first
-        value and none of the second; 1 if `first` and `second` are 0."""
+        value and none of the second. It is 1 if `first` and `second` are 0."""
         if not first and not second:
             return Fraction(1)
         return self.any_touched * self.odds / (1 - self.any_touched)
@@ -58,7 +58,7 @@ class SetChannel(Channel):
 
 @dataclass(frozen=True, kw_only=True)
 class SetResponse(Categorical, ABC):
-    """Mechanism whose report is one column; the columns of the category's own set are likelier.
+    """Mechanism whose report is one column. The columns of the category's own set are likelier.
 
     Of K columns S = `touches` are in the set, and `overlap` of them in any other. A column of the
     value's set has probability P / S, with P = S e**epsilon / (S e**epsilon + K - S) rounded down

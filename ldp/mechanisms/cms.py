@@ -18,8 +18,8 @@ from ldp.protocol.kinds import Bits
 class CountMeanSketch(MeanSketch):
     """Count mean sketch: a uniform row, and the randomised one-hot vector of the value's column.
 
-    Report: (row, `width` bits). The row is uniform; a bit of the one-hot vector is flipped with
-    probability 1 / (e**(epsilon/2) + 1), rounded up to a multiple of 2**-64; two values differ in
+    Report: (row, `width` bits). The row is uniform. A bit of the one-hot vector is flipped with
+    probability 1 / (e**(epsilon/2) + 1), rounded up to a multiple of 2**-64. Two values differ in
     two bits, so epsilon = 2 ln(touched / untouched). A cell's variance for each report is
     e**(epsilon/2) / (e**(epsilon/2) - 1)**2, whether or not it is touched.
 

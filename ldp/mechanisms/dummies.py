@@ -1,9 +1,9 @@
 """Messages for a shuffler: a person's value as it is, and dummies that hide it among all people's.
 
 A record becomes `messages` messages, the same number for every value. Each is a report by itself,
-and names a value or is empty; a device seals each by itself. `ldp.privacy_loss.shuffled_dummies`
+and names a value or is empty. A device seals each by itself. `ldp.privacy_loss.shuffled_dummies`
 states what a batch of many people's messages costs, and the sources. Nothing is protected from
-whoever sees one person's messages together, so no device sends them without a relay.
+whoever sees one person's messages together. So no device sends them without a relay.
 """
 
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class Dummies(Mechanism):
     >>> [len(message) for message in cities.split(cities.encoder().encode("Oslo"))]
     [11, 11, 11]
 
-    `categories`: 2 or more distinct texts; `slots`: 1 to MOST_SLOTS; `probability` and `sending`:
+    `categories`: 2 or more distinct texts. `slots`: 1 to MOST_SLOTS. `probability` and `sending`:
     from LEAST_PROBABILITY to 1, and `probability` below 1 where `sending` is. Raises ParameterError
     otherwise.
     """
@@ -150,8 +150,8 @@ class DummiesEncoder(ReportEncoder):
         )
 
     def encode(self, value: Value) -> bytes:
-        """Draw a record of `value`: its messages, one after the other, in a uniformly random order;
-        raise ParameterError, before a bit is drawn, for a value outside the domain."""
+        """Draw a record of `value`: its messages, one after the other, in a uniformly random order.
+        Raises ParameterError, before a bit is drawn, for a value outside the domain."""
         mechanism, empty = self._mechanism, len(self._mechanism.categories)
         columns = [(empty, mechanism.addressing.point(value))[bernoulli(self._bits, self._sending)]]
         for _ in range(mechanism.slots):

@@ -1,7 +1,7 @@
 """Permanent responses of google/rappor's clients, byte for byte.
 
 Source: client/python, client/cpp and client/java @a13fa96. Their noise does not depend on the
-mechanism, nor their cohorts on the metric, so each metric needs its own secret.
+mechanism, nor their cohorts on the metric. So each metric needs its own secret.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ class _Google(PermanentFilter):
 class PythonClient(_Google):
     """Permanent response of client/python: HMAC-SHA256 of the filter.
 
-    Two metrics with one secret would share their noise, so a metric raises ParameterError; give
+    Two metrics with one secret would share their noise, so a metric raises ParameterError. Give
     each its own secret. The cohort is that of `KeyedFilter`: client/python takes one as an
     argument.
     """

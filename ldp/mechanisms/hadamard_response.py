@@ -19,7 +19,7 @@ MAX_COLUMNS = 1 << 26
 
 @dataclass(frozen=True, kw_only=True)
 class HadamardResponse(SetResponse):
-    """Hadamard response: a column of a Hadamard matrix; those with a plus in the category's row are
+    """Hadamard response: a column of a Hadamard matrix. Those with a plus in the category's row are
     likelier.
 
     Report: one of K columns, K being the least power of two above the number of categories.
@@ -82,8 +82,8 @@ class HadamardRows(CellSets):
 @dataclass(frozen=True)
 class PlusColumns(ManyCells):
     """Columns c below `columns`, a power of two, in which popcount(c & `row`) is even (inside) or
-    odd (outside). The number of a column has all its bits but the one at the lowest 1 of `row`;
-    that bit follows from the parity."""
+    odd (outside). The number of a column has all its bits but the one at the lowest 1 of `row`.
+    That bit follows from the parity."""
 
     row: int
     columns: int

@@ -33,7 +33,7 @@ class HadamardCountMeanSketch(MeanSketch):
     >>> round(energy.std_error(reports=1_000_000), 1)   # in reports
     1037.3
 
-    `width`: a power of two, at most 2**23; other parameters, ranges and errors: `MeanSketch`.
+    `width`: a power of two, at most 2**23. Other parameters, ranges and errors: `MeanSketch`.
     """
 
     name = "hcms"

@@ -42,8 +42,8 @@ MAGNITUDES = (1e-6, 1e9)
 @dataclass(frozen=True)
 class Levels:
     """Addressing of numbers by a tree over bins: column c of row r is the c-th group of
-    `branching`**(`rows` - 1 - r) neighbouring bins, so the last row has the bins themselves. With
-    categories, in `by`, each category has a tree; its groups follow the groups of the category
+    `branching`**(`rows` - 1 - r) neighbouring bins. So the last row has the bins themselves. With
+    categories, in `by`, each category has a tree. Its groups follow the groups of the category
     before it."""
 
     bins: Bins
@@ -83,7 +83,7 @@ class Levels:
 class HierarchicalHistogram(Mechanism):
     """Histogram of numbers in levels, from which every percentile follows.
 
-    Report: (level, one bit for each bin). The level is uniform; in level r the bins stand in groups
+    Report: (level, one bit for each bin). The level is uniform. In level r the bins stand in groups
     of `branching`**(rows - 1 - r) neighbours, and the bit of the number's own group is 1 with
     probability e**(epsilon/4) / (e**(epsilon/4) + 1), any other with 1 / (e**(3 epsilon/4) + 1),
     rounded towards more privacy. Two numbers differ in two bits.

@@ -1,5 +1,5 @@
 """Base of mechanisms whose report has several parts. Each part is a mechanism with its own channel
-and table; parts are drawn independently, and their costs add."""
+and table. Parts are drawn independently, and their costs add."""
 
 import math
 from abc import ABC, abstractmethod
@@ -104,7 +104,7 @@ class JointEncoder(ReportEncoder):
         self._encoders = [part.encoder(bits) for _, part in mechanism.parts]
 
     def encode(self, value: Any) -> bytes:
-        """Draw one report of `value`, as bytes; raise ParameterError, before a bit is drawn, for a
+        """Draw one report of `value`, as bytes. Raises ParameterError, before a bit is drawn, for a
         value outside the domain of a part."""
         points = [
             part.addressing.point(part_value)

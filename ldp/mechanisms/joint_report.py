@@ -40,7 +40,7 @@ _KINDS = ({**_AB, "mechanism": "rr"}, {**_XYZ, "mechanism": "subset"}, _HASHED)
 class JointReport(JointMechanism):
     """Joint report of a tuple of values, each through its own mechanism with fresh noise.
 
-    Report: the bodies of the parts' reports, one after the other; rows (cohorts) and noise of the
+    Report: the bodies of the parts' reports, one after the other. Rows (cohorts) and noise of the
     parts are independent. The epsilons add.
 
     >>> from ldp import UnaryEncoding
@@ -88,13 +88,13 @@ class JointReport(JointMechanism):
 
     @property
     def placeholder(self) -> Any:
-        """Tuple of the parts' values for no record; None if a part has none."""
+        """Tuple of the parts' values for no record. It is None if a part has none."""
         values = tuple(part.placeholder for part in self.of)
         return None if None in values else values
 
 
 def _part(mechanism: Any) -> Mechanism:
-    """Return a part from a mechanism or its parameters; raise ParameterError unless it can be
+    """Return a part from a mechanism or its parameters. Raises ParameterError unless it can be
     one."""
     part = from_parameters(mechanism) if isinstance(mechanism, Mapping) else mechanism
     if (

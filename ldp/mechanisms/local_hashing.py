@@ -25,11 +25,11 @@ from ldp.protocol.kinds import Index
 class LocalHashing(MeanSketch):
     """Local hashing: a uniform row, and k-ary randomised response over the value's bucket there.
 
-    Report: (row, bucket). The row is uniform; with g buckets the true one has probability
-    p = e**epsilon / (e**epsilon + g - 1), rounded down to a multiple of 2**-64, every other one
-    (1 - p) / (g - 1). The variance for rare values is least at g = e**epsilon + 1, where it is the
-    optimum of all mechanisms, 4 e**epsilon / (e**epsilon - 1)**2 a report; `buckets` defaults to
-    the nearest whole number.
+    Report: (row, bucket). The row is uniform. With g buckets the true one has probability p =
+    e**epsilon / (e**epsilon + g - 1), rounded down to a multiple of 2**-64, every other one (1 - p)
+    / (g - 1). The variance for rare values is least at g = e**epsilon + 1, where it is the optimum
+    of all mechanisms, 4 e**epsilon / (e**epsilon - 1)**2 a report. `buckets` defaults to the
+    nearest whole number.
 
     >>> words = LocalHashing(epsilon=4.0, rows=65536, seed="00ff")
     >>> words.buckets, words.cost.epsilon <= 4.0
@@ -63,5 +63,6 @@ class LocalHashing(MeanSketch):
 
 
 def tuned_buckets(epsilon: float) -> int:
-    """Return the whole number nearest to e**epsilon + 1, at least 2; exact on every machine."""
+    """Return the whole number nearest to e**epsilon + 1, at least 2. It is exact on every
+    machine."""
     return nearest_whole(power_plus_one(epsilon), 2)

@@ -1,7 +1,7 @@
 """Base of memoised mechanisms: a permanent response, and an instantaneous response to it.
 
 A report is drawn in two steps. The *permanent* response to the cells that a value touches is the
-same for the same value (or for a whole epoch); every report is an *instantaneous* randomisation of
+same for the same value (or for a whole epoch). Every report is an *instantaneous* randomisation of
 it. Source: Erlingsson, Pihur and Korolova 2014, section 3.1. `permanent_response.py` derives the
 permanent response from a secret.
 """
@@ -69,7 +69,7 @@ class MemoisedMechanism(Mechanism, ABC):
         All other reports are alike in both histories, and any number of them is about either value.
         In both histories the reports have the probability sum w P over the permanent responses of
         all values, with the same weights w. So the ratio is at most the largest ratio of two P, to
-        the power of the number of reports that differ; the largest ratio of two P is that of the
+        the power of the number of reports that differ. The largest ratio of two P is that of the
         instantaneous step between two permanent responses. The more other reports there are, the
         nearer the worst histories come to this bound. Permanent responses can differ in all bits,
         whatever their values. Infinite without instantaneous noise.
@@ -95,7 +95,7 @@ class MemoisedMechanism(Mechanism, ABC):
         system's source).
 
         Without `secret` every report draws its own cohort and permanent response and costs
-        `cost.epsilon`; nothing is memoised. With `secret` (16 bytes or more, kept by the device or
+        `cost.epsilon`. Nothing is memoised. With `secret` (16 bytes or more, kept by the device or
         the account, never sent) cohort and permanent responses are functions of it, of this
         mechanism and of `metric`, the metric's name and version:
 
@@ -110,7 +110,7 @@ class MemoisedMechanism(Mechanism, ABC):
           the first encoder (a cohort and a response, no value) to the next.
 
         With `epoch` and without `secret`, cohort and permanent response are drawn from `bits`,
-        once: two encoders share nothing, so each costs `cost.lifetime`, whatever values they
+        once: two encoders share nothing. So each costs `cost.lifetime`, whatever values they
         encode.
 
         Raises ParameterError for a short secret, for a metric without a secret, for `frozen`
@@ -171,8 +171,8 @@ class MemoisedEncoder(Encoder):
 
     @property
     def frozen(self) -> bytes | None:
-        """Cohort and permanent response of the epoch, as a report's body; None before the first
-        report. It is randomised only once, so it must stay on the device."""
+        """Cohort and permanent response of the epoch, as a report's body. It is None before the
+        first report. It is randomised only once, so it must stay on the device."""
         pair = self._frozen.get("pair")
         return None if pair is None else pack_report(b"", self._layout, *pair)
 

@@ -38,12 +38,12 @@ def instantaneous_step(
 ) -> tuple[Fraction, Fraction]:
     """Return P(cell reported | in the permanent response) and P(cell reported | not in it).
 
-    The first is the largest k / 2**64 with which both steps together report the true one of
-    1 + `others` columns with probability at most e**epsilon / (e**epsilon + others), the second
-    (1 - k / 2**64) / others. Both steps report the true column with probability
-    untouched + (touched - untouched) k / 2**64 of the `permanent` channel; the limit is known to 60
-    digits and 10**-50 is subtracted. Raises ParameterError where k would be 2**64 or more, because
-    the permanent step costs no more than `epsilon`.
+    The first is the largest k / 2**64 with which both steps together report the true one of 1 +
+    `others` columns with probability at most e**epsilon / (e**epsilon + others), the second (1 - k
+    / 2**64) / others. Both steps report the true column with probability untouched + (touched -
+    untouched) k / 2**64 of the `permanent` channel. The limit is known to 60 digits and 10**-50 is
+    subtracted. Raises ParameterError where k would be 2**64 or more, because the permanent step
+    costs no more than `epsilon`.
     """
     power = Fraction(EXACT.exp(Decimal(epsilon)))
     limit = power / (power + others) - _CERTAIN
@@ -100,13 +100,13 @@ class _Lifetime(MemoisedMechanism, ABC):
 class MemoisedColumn(_Lifetime, ABC):
     """Memoised mechanism whose report is one column.
 
-    The permanent response replaces the value's column at cost `lifetime_epsilon`, once; every
+    The permanent response replaces the value's column at cost `lifetime_epsilon`, once. Every
     report replaces the permanent column again, so that one report costs `epsilon`. With k columns
-    p1 = e**lifetime_epsilon / (e**lifetime_epsilon + k - 1), rounded down to a multiple of 2**-64;
-    a report keeps the permanent column with the largest p2 of that form for which
-    touched = p1 p2 + (1 - p1) (1 - p2) / (k - 1) allows no more than `epsilon`. So the cost and the
-    error of one report are those of a mechanism with fresh noise. Raises ParameterError unless
-    0 < epsilon < lifetime_epsilon <= 64.
+    p1 = e**lifetime_epsilon / (e**lifetime_epsilon + k - 1), rounded down to a multiple of 2**-64.
+    A report keeps the permanent column with the largest p2 of that form for which touched = p1 p2 +
+    (1 - p1) (1 - p2) / (k - 1) allows no more than `epsilon`. So the cost and the error of one
+    report are those of a mechanism with fresh noise. Raises ParameterError unless 0 < epsilon <
+    lifetime_epsilon <= 64.
     """
 
     kind = Index
@@ -155,7 +155,7 @@ class MemoisedHashing(MemoisedColumn, LocalHashing):
     """Memoised local hashing: memoised randomised response over the buckets of a row.
 
     How it is memoised: `MemoisedColumn`. A device stays in one row, which its secret determines.
-    Values in the same bucket share their response, so at most `buckets` responses are ever charged,
+    Values in the same bucket share their response. So at most `buckets` responses are ever charged,
     for any number of values: with 2 buckets at most 2 lifetime_epsilon. `buckets` defaults to the
     whole number nearest to e**epsilon + 1, which has the least error of one report.
 
@@ -176,7 +176,7 @@ class MemoisedHashing(MemoisedColumn, LocalHashing):
 
     def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
         """Return what `MemoisedMechanism.pooled_variance` does, plus the variance of collisions:
-        all reports of a client are about one row, so they share its collisions too."""
+        all reports of a client are about one row. So they share its collisions too."""
         return self.variance_through(self.permanent_channel, reports, frequency, 0.0)
 
 
@@ -185,7 +185,7 @@ class MemoisedBitFlip(_Lifetime, BitFlip):
     """Memoised bit flips: a histogram of numbers, reported repeatedly.
 
     A device always reports about the same buckets, which its secret determines. The permanent
-    response flips every bit as `BitFlip` of `lifetime_epsilon` does; every report flips the
+    response flips every bit as `BitFlip` of `lifetime_epsilon` does. Every report flips the
     permanent bits again, keeping each with the largest multiple of 2**-64 at which one report costs
     at most `epsilon`. Numbers in one bucket share their response, and so do numbers in all buckets
     that the device does not report about: at most `bits` + 1 responses are ever charged.
@@ -195,7 +195,7 @@ class MemoisedBitFlip(_Lifetime, BitFlip):
     >>> minutes.cost.epsilon <= 1.0, 1.99 < minutes.cost.lifetime <= 2.0
     (True, True)
 
-    Raises ParameterError unless 0 < epsilon < lifetime_epsilon <= 64; other parameters, their
+    Raises ParameterError unless 0 < epsilon < lifetime_epsilon <= 64. Other parameters, their
     ranges and errors: `BitFlip`.
     """
 

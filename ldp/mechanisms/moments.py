@@ -1,7 +1,7 @@
 """Moments of a regression from devices: one randomised sign of one product a report.
 
 A person holds (x_1, .., x_d, y), each mapped from its public bounds to [-1, 1], and 1 for the
-intercept. The products of two of (1, x_1, .., x_d, y) are the coordinates; a report is about one of
+intercept. The products of two of (1, x_1, .., x_d, y) are the coordinates. A report is about one of
 them. `ldp/regression/signs.py` computes moments from the counts, and a regression from these.
 """
 
@@ -30,7 +30,7 @@ _FIELD = PRECISION + 1
 @dataclass(frozen=True)
 class Products(Rounding):
     """Addressing of products of two of (1, x_1, .., x_d, y): row j is the j-th product in the order
-    of an upper triangle, without 1 * 1; column 1 is its largest value and column 0 its least."""
+    of an upper triangle, without 1 * 1. Column 1 is its largest value and column 0 its least."""
 
     bounds: tuple[Range, ...]
     outside: str
@@ -75,7 +75,7 @@ class RegressionMoments(Mechanism):
     largest value at random and randomised.
 
     Report: (product, one of two columns). The product is uniform among all D = (d + 1)(d + 2) / 2 +
-    d + 1; with values mapped to [-1, 1], squares lie in [0, 1] and all other products in [-1, 1].
+    d + 1. With values mapped to [-1, 1], squares lie in [0, 1] and all other products in [-1, 1].
     The column is true with probability e**epsilon / (e**epsilon + 1), rounded down to a multiple of
     2**-64.
 
@@ -83,7 +83,7 @@ class RegressionMoments(Mechanism):
     >>> flats.shape.rows, len(flats.encoder().encode((6.5, 24.0)))
     (5, 12)
 
-    `features`: d, 1 to 50; `bounds`: (low, high) of x_1, .., x_d and y, in this order; `outside`:
+    `features`: d, 1 to 50. `bounds`: (low, high) of x_1, .., x_d and y, in this order. `outside`:
     "refuse" values out of bounds, or "clip" them. Values are tuples of d + 1 numbers, or text with
     commas between them. Raises ParameterError for anything else.
     """

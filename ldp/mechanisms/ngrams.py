@@ -2,7 +2,7 @@
 
 Source: Fanti, Pihur and Erlingsson 2016, "Building a RAPPOR with the Unknown", section 4. A report
 carries the string and the fragments (n-grams) at two positions of it, so that the server learns
-which n-grams occur together; `ldp/decoding/ngram_search.py` finds the strings. Both parts are
+which n-grams occur together. `ldp/decoding/ngram_search.py` finds the strings. Both parts are
 one-time RAPPOR: Bloom filters, randomised once.
 """
 
@@ -94,11 +94,11 @@ class RapporNgrams(UnlistedWords):
     """RAPPOR of a string and of the fragments (n-grams) at two positions of it.
 
     Report: a uniform pair of positions; for the fragments there a cohort and 2 `bits` bits; for the
-    string a cohort and `bits` bits. A value sets `hashes` bits of a filter of `bits`; every bit is
+    string a cohort and `bits` bits. A value sets `hashes` bits of a filter of `bits`. Every bit is
     reported unchanged with probability e**x / (e**x + 1), rounded down to a multiple of 2**-53,
-    with x = fragment_epsilon / (4 hashes) for fragments and
-    (epsilon - fragment_epsilon) / (2 hashes) for the string. There is no permanent response:
-    further reports of a person cost as much again.
+    with x = fragment_epsilon / (4 hashes) for fragments and (epsilon - fragment_epsilon) / (2
+    hashes) for the string. There is no permanent response: further reports of a person cost as much
+    again.
 
     >>> strings = RapporNgrams(
     ...     epsilon=12.0, fragment_epsilon=8.0, bits=128, hashes=2, cohorts=16, seed="00ff")
@@ -107,8 +107,8 @@ class RapporNgrams(UnlistedWords):
     >>> [(name, part.shape) for name, part in strings.parts]
     [('pairs', Shape(rows=160, columns=256)), ('words', Shape(rows=16, columns=128))]
 
-    `length`: two fragments or more; `cohorts`: the number for one pair, and for the string; other
-    ranges as in `UnlistedWords` and `Rappor`. Raises ParameterError for anything else.
+    `length`: two fragments or more. `cohorts`: the number for one pair, and for the string. Other
+    ranges are those of `UnlistedWords` and `Rappor`. Raises ParameterError for anything else.
     """
 
     name = "rappor-ngrams"

@@ -1,7 +1,7 @@
 """Mechanisms for numbers: one-bit mean and piecewise, whose report is one of evenly spaced bins.
 
 A number lies between two of `steps` + 1 evenly spaced steps and is first rounded to one of them at
-random, so that its mean is unchanged; step j touches the `width` neighbouring bins from j on. The
+random, so that its mean is unchanged. Step j touches the `width` neighbouring bins from j on. The
 mean bin of many reports is linear in the mean step, and `ldp/decoding/means.py` solves for it.
 
 Sources: Ding, Kulkarni and Yekhanin 2017, section 2.1 (1BitMean); Wang et al. 2019, "Collecting and
@@ -45,7 +45,7 @@ Range = tuple[float, float]
 
 
 def require_range(bounds: object, name: str = "bounds") -> Range:
-    """Return `bounds` as (low, high); raise ParameterError, with `name`, unless they are two
+    """Return `bounds` as (low, high). Raises ParameterError, with `name`, unless they are two
     numbers, low < high, within `LARGEST` and far enough apart for `MOST_BINS` bins."""
     if isinstance(bounds, list | tuple) and len(bounds) == 2:
         low, high = bounds
@@ -66,7 +66,7 @@ def require_outside(outside: object) -> None:
 
 def number_of(value: Value) -> int | float:
     """Return the number that `value` is, of any type of real numbers, or that its text writes, as a
-    double; raise ParameterError for anything else."""
+    double. Raises ParameterError for anything else."""
     if isinstance(value, str) and len(value) <= LONGEST and _DECIMAL.fullmatch(value):
         return float(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
@@ -129,7 +129,7 @@ class Numbers(Rounding):
 class Numeric(Mechanism, ABC):
     """Mechanism whose report is one bin of a number's range.
 
-    `bounds`: the least and the largest number, public; `epsilon` in (0, 64]; `outside`: "clip"
+    `bounds`: the least and the largest number, public; `epsilon` in (0, 64]. `outside`: "clip"
     moves numbers out of bounds to the nearer bound, "refuse" raises ParameterError for them, so
     that the presence of a report reveals whether the number was within bounds. Raises
     ParameterError for anything else.
@@ -225,13 +225,13 @@ class OneBitMean(Numeric):
 
 @dataclass(frozen=True, kw_only=True)
 class Piecewise(Numeric):
-    """Piecewise mechanism: the number, rounded to a step at random; a bin of that step's window is
+    """Piecewise mechanism: the number, rounded to a step at random. A bin of that step's window is
     likelier than any other.
 
-    Report: one of `bins` bins. A step's window has W of them, nearest to bins / (e**(epsilon/2)
-    + 1): the report is one of these with probability P = W e**epsilon / (W e**epsilon + bins - W),
+    Report: one of `bins` bins. A step's window has W of them, nearest to bins / (e**(epsilon/2) +
+    1): the report is one of these with probability P = W e**epsilon / (W e**epsilon + bins - W),
     rounded down to a multiple of 2**-64, and any other with (1 - P) / (bins - W). With many bins
-    this is the piecewise mechanism; it has less error than `one-bit-mean` from an epsilon of about
+    this is the piecewise mechanism. It has less error than `one-bit-mean` from an epsilon of about
     1.3.
 
     >>> minutes = Piecewise(bounds=(0, 1440), epsilon=4.0)

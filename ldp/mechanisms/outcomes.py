@@ -3,7 +3,7 @@
 The reports of a mechanism fall into a few classes. Within each class P(report | first value),
 P(report | second value) and the least probability under any value have fixed ratios. Composition
 needs the first two, shuffling all three. Rows, and a Hadamard column, are drawn independently of
-the value and do not matter; collisions in a row only reduce the loss. Sources: Zhu, Dong and Wang
+the value and do not matter. Collisions in a row only reduce the loss. Sources: Zhu, Dong and Wang
 2022, definition 7 (dominating pairs); Balle, Bell, Gascon and Nissim 2019, section 3 (the privacy
 blanket).
 """
@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
 
 
 Pair = tuple[tuple[Fraction, Fraction], ...]
-"""Probabilities of the classes of reports under two distributions; each side adds to 1."""
+"""Probabilities of the classes of reports under two distributions. Each side adds to 1."""
 CurvePoint = tuple[Fraction, Fraction]
 """e**epsilon, and delta there."""
 
@@ -110,10 +110,10 @@ def dominating_pair(mechanism: Mechanism) -> Pair:
 
 
 def upper_envelope(*pairs: Pair) -> Pair:
-    """Return the pair whose curve x -> sum (P - x Q)_+ is the largest of those of `pairs`; for
+    """Return the pair whose curve x -> sum (P - x Q)_+ is the largest of those of `pairs`. For
     three or more pairs it may lie above all of their curves where these cross.
 
-    Each curve is convex and piecewise linear, and falls from 1 to 0 (no class has Q = 0); so is
+    Each curve is convex and piecewise linear, and falls from 1 to 0 (no class has Q = 0). So is
     their maximum.
     """
     ratios = sorted({Fraction(0)} | {p / q for pair in pairs for p, q in pair})
@@ -162,7 +162,7 @@ def _curve(pair: Pair) -> Callable[[Fraction], Fraction]:
 def cell_factors(mechanism: Mechanism) -> tuple[Fraction, Fraction]:
     """Return the factor of P(report | value) for a cell that the value touches, divided by that for
     a cell that it does not touch: where the report names the cell, and where it does not. Of sets
-    the cell stands for all cells of the value; factors of signs are only proportional."""
+    the cell stands for all cells of the value. Factors of signs are only proportional."""
     channel, layout = mechanism.channel, mechanism.layout
     touched, untouched = channel.touched, channel.untouched
     if mechanism.kind.is_signed:

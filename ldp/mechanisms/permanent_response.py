@@ -1,10 +1,10 @@
 """Permanent responses: the first randomisation of a memoised report, as a function of a secret.
 
-The noise is a keyed function of a secret, the metric and the true response, so nothing is stored:
-no value, no filter, no response. In RAPPOR a bit of the Bloom filter is kept with probability
-1 - f, else replaced by a fair coin (Erlingsson et al. 2014, section 3.1, step 2). `KeyedFilter` is
-the permanent response of our own clients; `google_clients.py` has those of google/rappor's clients,
-and `memoised.py` has those of reports of one column.
+The noise is a keyed function of a secret, the metric and the true response. So nothing is stored:
+no value, no filter, no response. In RAPPOR a bit of the Bloom filter is kept with probability 1 -
+f, else replaced by a fair coin (Erlingsson et al. 2014, section 3.1, step 2). `KeyedFilter` is the
+permanent response of our own clients. `google_clients.py` has those of google/rappor's clients, and
+`memoised.py` has those of reports of one column.
 """
 
 import math
@@ -102,7 +102,7 @@ class PermanentFilter(PermanentMemory):
 
 
 class KeyedFilter(KeyedMemory, PermanentFilter):
-    """Permanent response of our own clients; f is rounded up to a multiple of 2**-63."""
+    """Permanent response of our own clients. The share f is rounded up to a multiple of 2**-63."""
 
     @property
     def limit(self) -> int:

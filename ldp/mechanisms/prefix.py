@@ -21,15 +21,15 @@ from ldp.protocol.spelling import MOST_LETTERS, Prefixes, Spelling
 class PrefixExtension(LocalHashing):
     """Prefix extension: local hashing of the word's prefix, in one of `groups` lengths.
 
-    Report: (row, bucket); `rows` is the number for all lengths together, a block for each. With
-    `length` 10 and 5 groups the lengths are 2, 4, 6, 8 and 10 letters; shorter words are padded.
+    Report: (row, bucket). `rows` is the number for all lengths together, a block for each. With
+    `length` 10 and 5 groups the lengths are 2, 4, 6, 8 and 10 letters. Shorter words are padded.
     Otherwise as `LocalHashing`.
 
     >>> words = PrefixExtension(epsilon=4.0, rows=10240, seed="00ff")
     >>> words.cost.epsilon <= 4.0, len(words.encoder().encode("hello"))
     (True, 13)
 
-    `length` (10): most letters of a word, a multiple of `groups` (5); `alphabet`: 2 or more
+    `length` (10): most letters of a word, a multiple of `groups` (5). `alphabet`: 2 or more
     letters; `rows` a multiple of `groups`. Raises ParameterError for anything else, and for words
     that are too long or have other letters.
     """

@@ -3,8 +3,8 @@ unknown, and a metric that uses the preset has to give them.
 
 Sources: Apple, "Learning with Privacy at Scale" (2017) and "Differential Privacy Overview";
 Chromium, components/rappor, and Erlingsson et al. 2014; the table: Boenisch 2019, table 5.2.
-Apple's epsilon is per donation, as its overview says, so a day's loss is epsilon times the day's
-donations; the table calls it a day's budget. Chrome's presets differ from Chrome in the hash only.
+Apple's epsilon is per donation, as its overview says. So a day's loss is epsilon times the day's
+donations. The table calls it a day's budget. Chrome's presets differ from Chrome in the hash only.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from ldp.mechanisms.catalogue import from_parameters
 
 
 class Preset(NamedTuple):
-    """Preset: parameters as in metrics.toml, their source, and the names of unpublished ones;
+    """Preset: parameters as in metrics.toml, their source, and the names of unpublished ones.
     `donations`: reports of a device in a day, `dictionary_size`: number of values that are counted,
     each None where it was not published."""
 
@@ -34,7 +34,7 @@ _SKETCH = ("mechanism", "rows", "width")
 
 
 def _apple(mechanism: str, epsilon: float, rows: int, width: int, *published: int) -> Preset:
-    """Return a preset of Apple's; `published`: its donations, and the size of its dictionary."""
+    """Return a preset of Apple's. `published`: its donations, and the size of its dictionary."""
     parameters = {"mechanism": mechanism, "epsilon": epsilon, "rows": rows, "width": width}
     return Preset(parameters, f"{_PAPER}; {_OVERVIEW}", (), *published)
 

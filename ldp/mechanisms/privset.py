@@ -25,7 +25,7 @@ class PrivSet(Categorical):
     """PrivSet: a set of `size` columns, likelier if it names an answer of the person.
 
     A value is a set of answers. The table has a column for each of d categories and for each of
-    `at_most` = m pads; a person with j < m answers also touches the first m - j pads, so every
+    `at_most` = m pads. A person with j < m answers also touches the first m - j pads. So every
     value touches m of d + m columns, and its number of answers is not reported. From a larger set m
     answers are drawn, uniformly: an answer of somebody with j > m is counted with probability m/j.
 
@@ -100,8 +100,8 @@ def channel_of(epsilon: float, categories: int, at_most: int, size: int) -> SetC
 
 
 def tuned_set_size(epsilon: float, categories: int, at_most: int) -> int:
-    """Return the size with the least variance for rare answers, which has one minimum; from exact
-    fractions, so it is the same on every machine."""
+    """Return the size with the least variance for rare answers, which has one minimum. It comes
+    from exact fractions, so it is the same on every machine."""
 
     def noise(size: int) -> Fraction:
         channel = channel_of(epsilon, categories, at_most, size)

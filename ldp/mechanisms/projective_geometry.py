@@ -27,12 +27,12 @@ class ProjectiveGeometry(SetResponse):
 
     Report: one of K = (s**t - 1) / (s - 1) points, with s = `field` and t the least dimension for
     which K is at least the number of categories. Category i stands for the hyperplane orthogonal to
-    point i, which has S = (s**(t-1) - 1) / (s - 1) points; any two share
-    (s**(t-2) - 1) / (s - 1). A point of the value's hyperplane has probability P / S, with
-    P = S e**epsilon / (S e**epsilon + K - S) rounded down to a multiple of 2**-64, any other point
-    (1 - P) / (K - S). `field` is prime and defaults to the prime nearest to e**epsilon + 1: there
-    the variance is nearly the least possible, 4 e**epsilon / (e**epsilon - 1)**2 a report, and
-    unlike with hashing no collision adds to it.
+    point i, which has S = (s**(t-1) - 1) / (s - 1) points. Any two share (s**(t-2) - 1) / (s - 1).
+    A point of the value's hyperplane has probability P / S, with P = S e**epsilon / (S e**epsilon +
+    K - S) rounded down to a multiple of 2**-64, any other point (1 - P) / (K - S). `field` is prime
+    and defaults to the prime nearest to e**epsilon + 1: there the variance is nearly the least
+    possible, 4 e**epsilon / (e**epsilon - 1)**2 a report, and unlike with hashing no collision adds
+    to it.
 
     >>> letters = ProjectiveGeometry(categories=tuple("abcdefgh"), epsilon=2.0)
     >>> letters.field, letters.shape.columns, letters.cost.epsilon <= 2.0
@@ -119,7 +119,7 @@ def least_line(categories: int) -> int:
 
 def tuned_field(epsilon: float, categories: int) -> int:
     """Return the prime nearest to e**epsilon + 1, or `least_line` for this number of categories if
-    that is smaller; exact on every machine."""
+    that is smaller. It is exact on every machine."""
     most, best = least_line(categories), power_plus_one(epsilon)
     if best >= most:
         return most
@@ -182,7 +182,7 @@ class Hyperplane(ManyCells):
 
     The coordinate at the last nonzero place of `normal` is solved for, the others are free. For a
     product of 0 (points of the hyperplane) they are the coordinates of a point of one dimension
-    less; for a product of 1 (points outside) they are any numbers of the field.
+    less. For a product of 1 (points outside) they are any numbers of the field.
     """
 
     __slots__ = ("_field", "_inverse", "_normal", "_places", "_solved")

@@ -23,9 +23,9 @@ class CoinResponse(Mechanism):
     """Randomised response by two coins: the true answer with probability `alpha`, else "yes" with
     probability `beta`.
 
-    Report: one bit, "yes" or "no". P(yes | yes) = alpha + (1 - alpha) beta and
-    P(yes | no) = (1 - alpha) beta, rounded inwards to multiples of 2**-64; epsilon is the larger
-    of the two answers' log ratios. Two fair coins give ln 3:
+    Report: one bit, "yes" or "no". P(yes | yes) = alpha + (1 - alpha) beta and P(yes | no) = (1 -
+    alpha) beta, rounded inwards to multiples of 2**-64. Epsilon is the larger of the two answers'
+    log ratios. Two fair coins give ln 3:
 
     >>> coins = CoinResponse(alpha=0.5, beta=0.5)
     >>> round(coins.cost.epsilon, 6)
@@ -70,9 +70,9 @@ class CoinResponse(Mechanism):
 class RandomizedResponse(Categorical):
     """K-ary randomised response: the true category with probability p, else a uniform other one.
 
-    Report: one category. With k categories p = e**epsilon / (e**epsilon + k - 1), rounded down to
-    a multiple of 2**-64, and every other category has q = (1 - p) / (k - 1); epsilon = ln(p / q).
-    Best for few categories (k < 3 e**epsilon + 2).
+    Report: one category. With k categories p = e**epsilon / (e**epsilon + k - 1), rounded down to a
+    multiple of 2**-64, and every other category has q = (1 - p) / (k - 1). Then epsilon = ln(p /
+    q). Best for few categories (k < 3 e**epsilon + 2).
 
     >>> browsers = RandomizedResponse(categories=("chrome", "firefox", "safari"), epsilon=2.0)
     >>> browsers.cost.epsilon <= 2.0

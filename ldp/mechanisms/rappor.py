@@ -59,12 +59,12 @@ class Rappor(MemoisedMechanism):
     """RAPPOR: a Bloom filter of the value, its permanent response, and an instantaneous response.
 
     Report: (cohort, `bits` bits). A bit of the *permanent* response is 1 with probability 1 - f/2
-    where the filter's is 1, else with f/2; a reported bit is 1 with probability q where the
-    permanent one is 1, else with p. Together: touched = q (1 - f/2) + p f/2,
-    untouched = p (1 - f/2) + q f/2.
+    where the filter's is 1, else with f/2. A reported bit is 1 with probability q where the
+    permanent one is 1, else with p. Together: touched = q (1 - f/2) + p f/2, untouched = p (1 -
+    f/2) + q f/2.
 
     One report costs epsilon = h ln(touched (1 - untouched) / (untouched (1 - touched))) with h
-    `hashes`. Reports about one value share its permanent response, so any number of them costs at
+    `hashes`. Reports about one value share its permanent response. So any number of them costs at
     most 2 h ln((1 - f/2) / (f/2)): `cost.lifetime`. This holds for a value that never changes
     (`memoise = "per-value"`, as published) or that is frozen for an epoch (`"epoch"`): see
     `encoder`. The sum of the two epsilons, which has been published as a total, is too large.
@@ -73,16 +73,16 @@ class Rappor(MemoisedMechanism):
     >>> round(chrome.cost.epsilon, 2), round(chrome.cost.lifetime, 2)
     (2.04, 4.39)
 
-    `bits`: 2 to 65,536, at least 2 `hashes` (1 to 16); `cohorts`: 1 to 65,536 rows; 0 <= f < 1;
-    0 <= p < q <= 1. p and q are rounded to steps of 2**-64, f to the steps of `permanent`; the
+    `bits`: 2 to 65,536, at least 2 `hashes` (1 to 16). `cohorts`: 1 to 65,536 rows; 0 <= f < 1; 0
+    <= p < q <= 1. p and q are rounded to steps of 2**-64, f to the steps of `permanent`. The
     attributes hold the rounded numbers. `p` = 0, `q` = 1 is one-time RAPPOR. `scheme`: "polynomial"
     (ours; needs `seed`, hex), one of google/rappor's ("rappor-md5-1byte", "-le", "-be16"),
     Chromium's ("chromium-city64"), or "identity", basic RAPPOR: one bit for each of `categories`
     (or of "0", "1", ... `bits` - 1), one hash, one cohort. `permanent`: "keyed" (ours),
-    "rappor-cpp", "rappor-java", "rappor-python"; default: the scheme's own.
-    With `at_most` = m, for scheme "identity", a value is a set of answers, of which up to m are
-    reported: two sets differ in up to 2 m bits (or all), and both epsilons count these.
-    Raises ParameterError for anything else.
+    "rappor-cpp", "rappor-java", "rappor-python"; default: the scheme's own. With `at_most` = m, for
+    scheme "identity", a value is a set of answers, of which up to m are reported: two sets differ
+    in up to 2 m bits (or all), and both epsilons count these. Raises ParameterError for anything
+    else.
     """
 
     name = "rappor"

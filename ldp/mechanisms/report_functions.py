@@ -29,8 +29,8 @@ _ZERO, _ONE = b"01"
 
 def report_function(mechanism: "Mechanism") -> ReportFunction | None:
     """Return the function that draws a report of a value of `mechanism`, and raises ParameterError
-    before a bit is drawn for one outside the domain; None for other kinds of reports, for values
-    that are replaced at random, and for those that touch several cells of a list."""
+    before a bit is drawn for one outside the domain. Returns None for other kinds of reports, for
+    values that are replaced at random, and for those that touch several cells of a list."""
     addressing = mechanism.addressing
     if mechanism.kind is Index and isinstance(addressing, CellSets):
         return _one_of_many_cells(mechanism)

@@ -79,7 +79,7 @@ class SequenceFragmentPuzzle(UnlistedWords):
     >>> [name for name, _ in words.parts]
     ['fragments', 'words']
 
-    `tag_bits` (8): 1 to 16; `fragment_rows`: the number for one position; other ranges as in
+    `tag_bits` (8): 1 to 16. `fragment_rows`: the number for one position. Other ranges are those of
     `UnlistedWords` and `MeanSketch`. Raises ParameterError for anything else.
     """
 

@@ -1,6 +1,6 @@
 """Base of mean sketches: rows of hash functions, and the variance with their collisions.
 
-Source: Apple, "Learning with Privacy at Scale" (2017); the variance is derived for a fixed
+Source: Apple, "Learning with Privacy at Scale" (2017). The variance is derived for a fixed
 population over the draw of 3-wise independent hash functions (see docs/mechanisms). Subclasses
 state their channels.
 """
@@ -29,9 +29,9 @@ def case_of(**parameters: Any) -> Case:
 
 @dataclass(frozen=True, kw_only=True)
 class MeanSketch(Mechanism, ABC):
-    """Mechanism in which a value touches one column of every row; `rows` is Apple's k, `width` m.
+    """Mechanism in which a value touches one column of every row. `rows` is Apple's k, `width` m.
 
-    `seed`: lower-case hex, public, shared by devices and server; a registry derives one by default.
+    `seed`: lower-case hex, public, shared by devices and server. A registry derives one by default.
     Raises ParameterError for rows outside 1..2**24, width outside 2..2**24, more than 2**30 cells,
     or epsilon outside (0, 64]. Subclasses have a field for the width, whose name is `columns_are`.
     """
@@ -86,8 +86,8 @@ class MeanSketch(Mechanism, ABC):
         """Return (m/(m-1))**2 n V + [(1-f) (1-1/k) n + others_squared n**2 / k] / (m-1), for n
         `reports`, frequency f and the `channel` in place of the report's.
 
-        V is the channel's variance; for reports of other values it is averaged over whether they
-        collide. The bracket is the variance of the collisions; its last part does not shrink
+        V is the channel's variance. For reports of other values it is averaged over whether they
+        collide. The bracket is the variance of the collisions. Its last part does not shrink
         relative to n**2 with more reports.
         """
         k, m = self.shape

@@ -25,13 +25,13 @@ from ldp.protocol.kinds import Subset
 
 @dataclass(frozen=True, kw_only=True)
 class SubsetSelection(Categorical):
-    """Subset selection: a set of `size` categories; with probability p a uniform one of the sets
-    with the true category, else a uniform one of the sets without it.
+    """Subset selection: a set of `size` categories. With probability p it is a uniform one of the
+    sets with the true category, else a uniform one of the sets without it.
 
-    Report: one bit a category, w = `size` of them 1. With d categories p = w e**epsilon /
-    (w e**epsilon + d - w), rounded down to a multiple of 2**-64; any other category is in the set
-    with probability (w - p) / (d - 1). The total error is the least of all mechanisms for the w
-    nearest to d / (e**epsilon + 1), which is the default.
+    Report: one bit a category, w = `size` of them 1. With d categories p = w e**epsilon / (w
+    e**epsilon + d - w), rounded down to a multiple of 2**-64. Any other category is in the set with
+    probability (w - p) / (d - 1). The total error is the least of all mechanisms for the w nearest
+    to d / (e**epsilon + 1), which is the default.
 
     >>> letters = SubsetSelection(categories=tuple("abcdefgh"), epsilon=1.0)
     >>> letters.size, letters.cost.epsilon <= 1.0
@@ -75,6 +75,6 @@ class SubsetSelection(Categorical):
 
 
 def tuned_size(epsilon: float, categories: int) -> int:
-    """Return the whole number nearest to `categories` / (e**epsilon + 1), at least 1; exact on
-    every machine."""
+    """Return the whole number nearest to `categories` / (e**epsilon + 1), at least 1. It is exact
+    on every machine."""
     return nearest_whole(EXACT.divide(Decimal(categories), power_plus_one(epsilon)), 1)

@@ -1,4 +1,5 @@
-"""Unary encoding: a bit for every category, randomised independently; of one answer or several.
+"""Unary encoding: a bit for every category, randomised independently. It takes one answer or
+several.
 
 Source: Wang, Blocki, Li and Jha 2017, section 4.3 (symmetric: basic one-time RAPPOR; optimised:
 OUE). Counts are recovered by `ldp/decoding/direct.py` from the channel stated here.
@@ -21,14 +22,14 @@ class UnaryEncoding(Categorical):
     """Unary encoding: a one-hot vector of the categories, every bit randomised.
 
     Report: one bit a category. `variant` "symmetric" keeps every bit with probability
-    e**(epsilon/2) / (e**(epsilon/2) + 1), rounded down to a multiple of 2**-64; "optimized" sets
+    e**(epsilon/2) / (e**(epsilon/2) + 1), rounded down to a multiple of 2**-64. "optimized" sets
     the true bit with probability 1/2 and any other with 1 / (e**epsilon + 1), rounded up, which has
-    the least variance for rare values. Two values differ in two bits, so
-    epsilon = ln(touched (1 - untouched) / (untouched (1 - touched))).
+    the least variance for rare values. Two values differ in two bits. So epsilon = ln(touched (1 -
+    untouched) / (untouched (1 - touched))).
 
     With `at_most` = m a value is a set of answers. Two sets differ in up to 2 m bits (all, if there
     are fewer categories), so each bit has the channel of epsilon / m: m times the epsilon of one
-    answer at the same accuracy. From a larger set m answers are drawn, uniformly, so the counts of
+    answer at the same accuracy. From a larger set m answers are drawn, uniformly. So the counts of
     its answers are too low. `privset` has less variance.
 
     >>> letters = UnaryEncoding(categories=("a", "b", "c"), epsilon=2.0, variant="optimized")

@@ -1,6 +1,6 @@
 """Words that no dictionary lists, reported in two parts: a fragment of the word, and the word.
 
-The part about fragments selects the candidates; the part about whole words, whose noise is
+The part about fragments selects the candidates. The part about whole words, whose noise is
 independent of the selection, decides which are discoveries.
 """
 
@@ -22,8 +22,8 @@ class UnlistedWords(JointMechanism):
     """Base of mechanisms with a part about fragments, which costs `fragment_epsilon`, and a part
     about the whole word, which costs the rest of `epsilon`.
 
-    `length` (10): most letters of a word, a multiple of `fragment` (2); `alphabet`: 2 or more
-    letters; `seed`: as in `MeanSketch`. Raises ParameterError, also for a value that is too long or
+    `length` (10): most letters of a word, a multiple of `fragment` (2). `alphabet`: 2 or more
+    letters. `seed`: as in `MeanSketch`. Raises ParameterError, also for a value that is too long or
     has other letters: `spelling.clean` turns any text into a word.
     """
 

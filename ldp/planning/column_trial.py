@@ -203,7 +203,8 @@ def try_numbers(
 
 def _relative_error(question: Percentile, users: int) -> float:
     """Return the error of a percentile that half of the tables are expected to exceed, as a share
-    of the percentile; NaN for a useless error. The question's people are among `users` people."""
+    of the percentile. It is NaN for a useless error. The question's people are among `users`
+    people."""
     way: Any = question.way
     law = expected(way, question.known(question.users / users)._replace(users=users))
     errors = law.quantile_draws(question.q) - question.truth
@@ -219,8 +220,8 @@ def _rounded(people: Population) -> Population:
 
 
 def _by_category(people: Population) -> dict[str, Population]:
-    """Return the numbers of the people of each category, largest first; all by "" where values are
-    no pairs."""
+    """Return the numbers of the people of each category, largest first. All are by "" where values
+    are no pairs."""
     groups = defaultdict[str, Counter[str]](Counter)
     for value, count in people.truth().items():
         category, number = value if isinstance(value, tuple) else ("", value)
@@ -245,7 +246,7 @@ def try_column(
     """Return what reports of a column of data, one report a person, would say at each epsilon,
     beside the data and a trusted curator: a frame, and a picture of the error by epsilon.
 
-    `values`: a list, an array, an Arrow column or a Series, with a row a person; rows without a
+    `values`: a list, an array, an Arrow column or a Series, with a row a person. Rows without a
     value are left out. `by`: a column of categories, in each of which numbers have their
     percentiles, and values their counts. `read_as`: "categories", "numbers", or "auto": more than
     FEW_NUMBERS different numbers are numbers. `name`: name of the column. Raises ParameterError for
@@ -383,7 +384,7 @@ def _require_texts(different: Sequence[Any], name: str) -> None:
 
 def _as_numbers(different: Any, places: Any, read_as: str, name: str) -> tuple[Any, Any]:
     """Return values and places with numbers such as '1,234.50' as programs write them, where they
-    are read as numbers; raise ParameterError for a number that can be read in two ways."""
+    are read as numbers. Raises ParameterError for a number that can be read in two ways."""
     if not any(number_forms(value) for value in different if not is_number(value)):
         return different, places
     rows = [different[place] for place in places.tolist() if place >= 0]
@@ -396,13 +397,13 @@ def _as_numbers(different: Any, places: Any, read_as: str, name: str) -> tuple[A
 
 def _unit_of(value: str) -> tuple[str | None, ...]:
     """Return the signs before and after a number, as a currency, brackets, a unit or what makes it
-    a time such as 1:30; () for a text."""
+    a time such as 1:30. Returns () for a text."""
     match = _MEASURE.fullmatch(re.sub(r"\s|(?<=\d)’", " ", value).strip())
     return match.groups() if match else ()
 
 
 def _groups(by: Any, values: Any, places: Any) -> tuple[tuple[str, ...], Any]:
-    """Return the categories and that of each row, one "" without `by`; raise ParameterError for
+    """Return the categories and that of each row, one "" without `by`. Raises ParameterError for
     another number of rows than `values` has, and for another index of pandas."""
     if by is None:
         return ("",), np.zeros_like(places)
@@ -452,7 +453,7 @@ def _figure(number: float) -> str:
 
 
 def _needs(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the needs of the percentiles that lack reports; "" where none lacks any."""
+    """Return the needs of the percentiles that lack reports. Returns "" where none lacks any."""
     needs: dict[str, list[str]] = {}
     for row in rows:
         if "reports_needed" in row:
@@ -473,7 +474,8 @@ def _label(row: Mapping[str, Any]) -> str:
 
 
 def _interval(row: Mapping[str, Any]) -> str:
-    """Return the interval of a percentile as text; "" for a row of counts, which has none."""
+    """Return the interval of a percentile as text. Returns "" for a row of counts, which has
+    none."""
     if "low" not in row:
         return ""
     low, high = known_ends(row["low"], row["high"])
@@ -492,8 +494,8 @@ def _value_curves(rows: Sequence[Mapping[str, Any]], people: Population) -> Iter
 
 
 def _number_curves(rows: Sequence[Mapping[str, Any]]) -> Iterator[Curve]:
-    """Yield a curve for each percentile; by category, a curve of the largest percentile for each of
-    the categories of most people."""
+    """Yield a curve for each percentile. By category, yields a curve of the largest percentile for
+    each of the categories of most people."""
     last = rows[-1]["statistic"]
     labels = dict.fromkeys(
         _label(row) for row in rows if "value" not in row or row["statistic"] == last

@@ -1,14 +1,13 @@
 """The three models of trust on one population at one epsilon: the price of no trust.
 
-*Local*: every report is private by itself. *Shuffled*: an independent party shuffles the reports,
-so each may say more: as much as the privacy blanket certifies for the batch, with the mechanism
-that a plan recommends for it (another one might do better). Two more are compared:
-randomised response and `DummyMessages`. *Central*: a curator is trusted with the values and
-adds discrete Laplace noise to the histogram. Neighbours are replace-one throughout, the only
-relation of the local model. All is simulated, nothing is a release. Errors are root mean squares
-over all values of the population, in reports. With public bounds, or a quantile, the values are
-numbers, and the errors are those of their mean over these people, or of the quantile, in the
-numbers' units.
+*Local*: every report is private by itself. *Shuffled*: an independent party shuffles the reports.
+So each may say more: as much as the privacy blanket certifies for the batch, with the mechanism
+that a plan recommends for it (another one might do better). Two more are compared: randomised
+response and `DummyMessages`. *Central*: a curator is trusted with the values and adds discrete
+Laplace noise to the histogram. Neighbours are replace-one throughout, the only relation of the
+local model. All is simulated, nothing is a release. Errors are root mean squares over all values of
+the population, in reports. With public bounds, or a quantile, the values are numbers, and the
+errors are those of their mean over these people, or of the quantile, in the numbers' units.
 """
 
 from dataclasses import asdict, dataclass
@@ -35,9 +34,9 @@ LEAST_DRAWS, DRAWN = 4, 2_000_000
 @dataclass(frozen=True, kw_only=True)
 class ModelRow:
     """One model at one point. `local_epsilon`: epsilon of a report to whoever sees it by itself
-    (None for the curator, who sees values); `predicted` and `measured`: standard errors;
-    `sampling_error`: standard error of `measured`, as a part of it; `whole`: what standard errors
-    are a share of, the users or the range of the numbers; `messages` of a user on average, and
+    (None for the curator, who sees values). `predicted` and `measured`: standard errors.
+    `sampling_error`: standard error of `measured`, as a part of it. `whole`: what standard errors
+    are a share of, the users or the range of the numbers. `messages` of a user on average, and
     their `sent_bytes` before they are sealed (None for the curator)."""
 
     model: str
@@ -85,8 +84,8 @@ def compare_models(
     bounds: tuple[float, float] | None = None,
     quantile: float | None = None,
 ) -> Comparison:
-    """Return the three models at one point; `mechanism`: name of the local one, by default the
-    planner's choice. With public `bounds` the values are numbers, clipped to them; the mechanism is
+    """Return the three models at one point. `mechanism`: name of the local one, by default the
+    planner's choice. With public `bounds` the values are numbers, clipped to them. The mechanism is
     then one of `OF_NUMBERS`, by default that of the smaller error. With a `quantile` it is asked
     for in place of the mean, and the range may be unknown: the mechanism is then the planner's.
 

@@ -37,7 +37,7 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 700, 300, 60, 230, 24, 40
 DIGITS = ((1,), (1, 3), (1, 2, 5))
 """First digits of the numbers at the axis of errors, as `round_numbers` takes them."""
 MOST_NUMBERS = 500
-"""Most different numbers that are drawn as they are; with more, each is rounded to 3 digits."""
+"""Most different numbers that are drawn as they are. With more, each is rounded to 3 digits."""
 Source = str | CatalogueMechanism | Callable[..., CatalogueMechanism]
 """Mechanism whose epsilon is replaced, its name or class, or a function from an epsilon to it."""
 
@@ -57,8 +57,8 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ErrorCurves(Frame):
-    """Errors by epsilon. `about`: the data; `frame`: columns; `curves`: lines to draw, of the
-    quantity `of`; `heads` and `cells`: the table that is shown; `notes`: the text below it."""
+    """Errors by epsilon. `about`: the data. `frame`: columns. `curves`: lines to draw, of the
+    quantity `of`. `heads` and `cells`: the table that is shown. `notes`: the text below it."""
 
     about: str
     frame: Columns
@@ -159,8 +159,8 @@ def compare(
     epsilons: float | Sequence[float] = (0.5, 1.0, 2.0, 4.0),
     seed: Seed = None,
 ) -> ErrorCurves:
-    """Return the errors of mechanisms on the same data by epsilon, and a trusted curator's; for
-    values of a list, also the least error of any unbiased mechanism.
+    """Return the errors of mechanisms on the same data by epsilon, and a trusted curator's. For
+    values of a list, returns also the least error of any unbiased mechanism.
 
     `mechanisms`: names such as "pgr", which a plan tunes; classes, which take the values as
     `categories`; mechanisms, whose epsilon is replaced; or functions from an epsilon to one. All
@@ -216,7 +216,7 @@ def compare(
 
 
 def epsilons_of(epsilons: Any) -> tuple[float, ...]:
-    """Return one epsilon or several as a tuple, each once; raise ParameterError for none."""
+    """Return one epsilon or several as a tuple, each once. Raises ParameterError for none."""
     try:
         several = [epsilons] if isinstance(epsilons, Real | bytes) else [*dict.fromkeys(epsilons)]
     except TypeError:  # no list, or one of lists
@@ -228,7 +228,7 @@ def epsilons_of(epsilons: Any) -> tuple[float, ...]:
 
 def _mechanism(source: Any, people: Population, epsilon: float) -> Any:
     """Return the mechanism at an epsilon: for a name the plan's, or, where the plan has none, that
-    of the values alone; None where there is none."""
+    of the values alone. Returns None where there is none."""
     if isinstance(source, str):
         if source not in METRIC_MECHANISMS:
             known = ", ".join([*CANDIDATES, HadamardResponse.name])
@@ -258,7 +258,7 @@ def _mechanism(source: Any, people: Population, epsilon: float) -> Any:
 
 
 def _of_class(kind: type, people: Population, epsilon: float) -> Any:
-    """Return the mechanism of a class for the values of people; raise ParameterError where it
+    """Return the mechanism of a class for the values of people. Raises ParameterError where it
     cannot be made from them."""
     parameters: Any = {"categories": tuple(map(str, people.values)), "epsilon": epsilon}
     try:
@@ -271,7 +271,7 @@ def _of_class(kind: type, people: Population, epsilon: float) -> Any:
 
 
 def _question(mechanisms: Sequence[Any], people: Population, epsilon: float) -> Question:
-    """Return the question that all of the mechanisms answer; None is one of counts."""
+    """Return the question that all of the mechanisms answer. None stands for one of counts."""
     about = {("values", None) if way is None else (way.answers, way.by) for way in mechanisms}
     bounds = {way.bounds for way in mechanisms if way and way.name in OF_NUMBERS}
     has_bins = {bool(way) and way.name == HierarchicalHistogram.name for way in mechanisms}

@@ -43,7 +43,7 @@ MOST_CATEGORIES = 10**6
 """Most values that a list names for a mechanism that needs one."""
 
 FLOOR_SHARE = 0.02
-"""Largest floor of a sketch, as a part of the rest of its variance; rows are added until then."""
+"""Largest floor of a sketch, as a part of the rest of its variance. Rows are added until then."""
 LEAST_ROWS = 64
 """Smallest number of rows with which a mean sketch has p-values."""
 MOST_CELLS = 1 << 28
@@ -52,7 +52,7 @@ NEAR_VARIANT, NEAR_BEST = 1.01, 1.05
 """Largest variances, divided by the least among variants of a mechanism and among mechanisms, at
 which the smallest report is taken: it costs at most 0.5 and 2.5 % of a standard error."""
 SEED = "00"
-"""Seed of candidates, of which the variance alone is used; a metric has another seed."""
+"""Seed of candidates, of which the variance alone is used. A metric has another seed."""
 
 
 def _randomized_response(question: "Shares") -> Iterable[Mechanism]:
@@ -104,7 +104,7 @@ def _projective_geometry(question: "Shares") -> Iterable[Mechanism]:
 
 def _buckets(question: "Shares") -> int:
     """Return the number of buckets with the least variance at the question's frequency, floor
-    apart; the variance has one minimum, at most at e**epsilon + 1."""
+    apart. The variance has one minimum, at most at e**epsilon + 1."""
 
     def noise(buckets: int) -> float:
         sketch = LocalHashing(epsilon=question.epsilon, rows=LEAST_ROWS, buckets=buckets, seed=SEED)
@@ -158,7 +158,7 @@ CANDIDATES: dict[str, Tuner] = {
     "pgr": _projective_geometry,
 }
 """Name -> function that yields the variants to choose from, or raises ParameterError with the
-reason why there are none; a mechanism is one line."""
+reason why there are none. A mechanism is one line."""
 OF_SETS: dict[str, Tuner] = {
     "privset": lambda ask: [_of_list(ask, PrivSet, at_most=ask.answers)],
     "unary": _unary,
@@ -174,7 +174,7 @@ def candidate_table(question: "Shares") -> dict[str, Tuner]:
 
 @lru_cache(maxsize=1024)
 def tune(question: "Shares", name: str) -> Mechanism:
-    """Return the variant of mechanism `name` for the question; raises ParameterError with the
+    """Return the variant of mechanism `name` for the question. Raises ParameterError with the
     reason if there is none."""
     variants = list(candidate_table(question)[name](question))
     fitting = [variant for variant in variants if question.fits(variant)]
@@ -185,7 +185,7 @@ def tune(question: "Shares", name: str) -> Mechanism:
 
 def smallest_report(question: "Shares", mechanisms: Sequence[Mechanism], near: float) -> Mechanism:
     """Return the mechanism with the smallest report among those whose variance is at most `near`
-    times the least; of several, the one with the smallest table."""
+    times the least. Returns the one with the smallest table if there are several."""
     most = near * min(map(question.variance, mechanisms))
     accurate = [mechanism for mechanism in mechanisms if question.variance(mechanism) <= most]
     return min(accurate, key=lambda way: (report_bytes(way), math.prod(way.shape)))
@@ -193,7 +193,7 @@ def smallest_report(question: "Shares", mechanisms: Sequence[Mechanism], near: f
 
 def candidates(question: "Shares") -> tuple[list[Mechanism], dict[str, str]]:
     """Return the mechanisms tuned to the question, the most accurate at its frequency first, and
-    the reasons why the others are refused, by name; raises ParameterError if all are."""
+    the reasons why the others are refused, by name. Raises ParameterError if all are."""
     tuned_mechanisms, refused = list[Mechanism](), dict[str, str]()
     for name in candidate_table(question):
         try:

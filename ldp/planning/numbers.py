@@ -61,9 +61,9 @@ STEPS = 2**20
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mean(Question):
-    """The mean of the numbers of `people`, clipped to public `bounds`; without people the mean with
-    the largest error. `places`: where each number stands between the bounds, 0 to 1. Raises
-    ParameterError for a value that is not a number."""
+    """The mean of the numbers of `people`, clipped to public `bounds`. Without people it is the
+    mean with the largest error. `places`: where each number stands between the bounds, 0 to 1.
+    Raises ParameterError for a value that is not a number."""
 
     bounds: Range
     people: Population | None = None
@@ -135,8 +135,8 @@ class Mean(Question):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Percentile(Question):
-    """The `q`-quantile of a number, in `bounds` or of an unknown range; with categories `by`, the
-    quantile of each, which has an equal part of the people. `people` hold numbers like those to
+    """The `q`-quantile of a number, in `bounds` or of an unknown range. With categories `by`, it is
+    the quantile of each, which has an equal part of the people. `people` hold numbers like those to
     come, as `like` says. Without them a mechanism's errors are the largest of the `cases`, relative
     to the percentile, and a curator's errors those of the first. `way` is the mechanism that a plan
     of another epsilon recommends."""
@@ -249,7 +249,7 @@ class Percentile(Question):
         return percentiles.forecast(mechanism, cases[int(np.argmax(widths))], tables)
 
     def best(self, name: str | None = None) -> Way:
-        """Return the way that a plan recommends; raises ParameterError for the name of another, or
+        """Return the way that a plan recommends. Raises ParameterError for the name of another, or
         for too many categories."""
         if name is not None:
             raise ParameterError("the plan chooses the mechanism of a percentile")
@@ -291,8 +291,8 @@ class Percentile(Question):
         return percentiles.root_mean_squared_error(mechanism, self.known())
 
     def errors(self, mechanism: Way, draws: int, generator: Generator) -> Floats:
-        """Draw the error of the quantile of these people, shape (draws,); without people, for the
-        case with the largest relative error."""
+        """Draw the error of the quantile of these people, shape (draws,). Without people, it is for
+        the case with the largest relative error."""
         if self.people is None:
             return self._worst(mechanism).errors(mechanism, draws, generator)
         people = percentiles.people_by_bin(mechanism, self._held)

@@ -122,7 +122,7 @@ class PercentileForecast:
 
 def ways(epsilon: float, bounds: Range | None, by: tuple[str, ...] = ()) -> Iterator[Way]:
     """Yield the mechanisms that a plan compares for a number in `bounds`, or of an unknown range,
-    by these categories, if any; raises ParameterError for a number out of range."""
+    by these categories, if any. Raises ParameterError for a number out of range."""
     # bins of all categories for a report
     too_many = (ParameterError,) if by else ()
     shared: dict[str, Any] = {"epsilon": epsilon, "by": by or None}
@@ -141,8 +141,8 @@ def ways(epsilon: float, bounds: Range | None, by: tuple[str, ...] = ()) -> Iter
 
 
 def typical_people(bounds: Range | None) -> Population:
-    """Return PEOPLE numbers, a person each: evenly spaced in a range; without one lognormal, of
-    deviation 1 about the middle of the magnitudes."""
+    """Return PEOPLE numbers, a person each: evenly spaced in a range. Without a range they are
+    lognormal, of deviation 1 about the middle of the magnitudes."""
     places = (np.arange(PEOPLE) + 0.5) / PEOPLE
     if bounds is None:
         sizes = np.exp([*map(NormalDist().inv_cdf, places)])
@@ -154,7 +154,7 @@ def typical_people(bounds: Range | None) -> Population:
 
 def shares_near(q: float, ratio: Any) -> tuple[Any, Any]:
     """Return the least shares of people that a plan assumes from the `q`-quantile divided by
-    `ratio` to it, and from it to `ratio` times it; `ratio`: a number or an array."""
+    `ratio` to it, and from it to `ratio` times it. `ratio`: a number or an array."""
     density = min(DENSITY, TAIL * q, TAIL * (1 - q))
     return tuple(side * (1 - ratio ** (-density / side)) for side in (q, 1 - q))
 
@@ -162,7 +162,7 @@ def shares_near(q: float, ratio: Any) -> tuple[Any, Any]:
 @lru_cache(maxsize=64)
 def spread_people(q: float, true: float, bounds: Range) -> Population:
     """Return people with the `q`-quantile `true`, of whom no more are near it than `shares_near`
-    says; those who would be outside of the `bounds` hold the bound."""
+    says. Those who would be outside of the `bounds` hold the bound."""
     doublings = np.arange(-REACH * FINE, REACH * FINE + 1) / FINE
     below, above = shares_near(q, 2.0 ** abs(doublings))
     up_to = q + np.where(doublings < 0, -below, above)
@@ -183,7 +183,7 @@ def places_of(bounds: Range | None) -> Floats:
 
 
 def people_of_result(path: Path) -> Population:
-    """Return the numbers in the histogram of a result that `ldp decode` or `ldp publish` wrote; the
+    """Return the numbers in the histogram of a result that `ldp decode` or `ldp publish` wrote. The
     numbers of a bin are spread over it. Raises ParameterError for a result that is not about one
     number, or has no histogram with a count above 0."""
     result = SavedResult.load(path)
@@ -257,8 +257,8 @@ def people_by_bin(mechanism: Way, people: Population) -> Population:
 
 
 def draw_law(mechanism: Way, known: KnownQuantile, generator: Generator) -> Distribution:
-    """Draw a table of reports and return its distribution; by category, that of the first category.
-    The other categories have equal sizes."""
+    """Draw a table of reports and return its distribution. By category, it is that of the first
+    category. The other categories have equal sizes."""
     by = mechanism.by
     people = people_by_bin(mechanism, known.people)
     values: Any = people.values
@@ -286,7 +286,7 @@ def ranked(rows: Iterable[PercentileForecast]) -> tuple[PercentileForecast, ...]
 
 
 def expected(mechanism: Way, known: KnownQuantile) -> Distribution:
-    """Return the distribution that reports give on average; by category, that of the category
+    """Return the distribution that reports give on average. By category, it is that of the category
     `known.part` is about."""
     share = people_in_bins(mechanism.bins, known.people)
     if mechanism.by:

@@ -47,11 +47,11 @@ MOST = {"users": MOST_USERS, "epsilon": int(MAX_EPSILON) * 1_000, "frequency": 1
 class Forecast:
     """Accuracy and price of one mechanism. Counts are in reports, one report a user.
 
-    `std_error`: of the question's value, `std_error_rare`: of one that nobody holds; `bound_ratio`:
-    mean variance over all values, divided by the least that any unbiased mechanism has;
+    `std_error`: of the question's value, `std_error_rare`: of one that nobody holds. `bound_ratio`:
+    mean variance over all values, divided by the least that any unbiased mechanism has.
     `fakes_move`: the frequency by which made-up reports, the plan's share `fakes` of all, can raise
-    the estimate of a value of their choice; `fakes_error`: root mean squared error of the
-    question's value then; `believed`: the most that a report can raise a belief of 50 %;
+    the estimate of a value of their choice. `fakes_error`: root mean squared error of the
+    question's value then. `believed`: the most that a report can raise a belief of 50 %.
     `same_epsilon`: what the recommended mechanism needs for this `std_error`, None if it is more
     than a fifth above the question's.
     """
@@ -78,9 +78,9 @@ class Forecast:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Answer to a question. `mechanism`: the recommended one; `forecasts`: of all mechanisms, least
-    standard error first; `refused`: name -> reason for the others; `solved`: name of the number
-    that was missing from the question, which now holds it; `fakes`: share of made-up reports."""
+    """Answer to a question. `mechanism`: the recommended one. `forecasts`: of all mechanisms, least
+    standard error first. `refused`: name -> reason for the others. `solved`: name of the number
+    that was missing from the question, which now holds it. `fakes`: share of made-up reports."""
 
     question: Shares
     solved: str | None
@@ -100,7 +100,7 @@ class Plan:
         return registry_lines(self.mechanism) + 'categories = "values.txt"\n' * has_list
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as JSON-ready data; a frequency that is never detected is None."""
+        """Return the plan as JSON-ready data. A frequency that is never detected is None."""
         return {
             "question": {name: getattr(self.question, name) for name in NUMBERS},
             "solved": self.solved,
@@ -191,8 +191,8 @@ def _forecast(question: Shares, mechanism: Mechanism, best: str, fakes: float) -
 
 
 def _same_epsilon(question: Shares, name: str, variance: float) -> float | None:
-    """Return the least epsilon, in steps of 1/1000, at which mechanism `name` has this variance;
-    None if it is more than a fifth above the question's."""
+    """Return the least epsilon, in steps of 1/1000, at which mechanism `name` has this variance.
+    Returns None if it is more than a fifth above the question's."""
 
     def holds(number: int) -> bool:
         changed = question.with_(epsilon=number / STEPS["epsilon"])
@@ -249,7 +249,7 @@ def plan_percentile(*, q: float = 0.95, by: int = 1, **settings: Any) -> Percent
     above 1, of the numbers of each of `by` categories. `settings`: other fields of the question
     (`Percentile`), such as `users`, `epsilon` and `bounds`.
 
-    The numbers are those of `people`, about whom `like` says where they are from; without people
+    The numbers are those of `people`, about whom `like` says where they are from. Without people
     each way has those of the `cases` that give the longest interval. Raises ParameterError for a
     number out of range.
     """
@@ -290,7 +290,7 @@ def lower_bound(domain: int, epsilon: float) -> float:
 
         min over w of (d-1)**2 (w x + d - w)**2 / (d**2 (x-1)**2 w (d-w)) - (d-1) / d**2,
 
-    with x = e**epsilon and w a whole number; subset selection of w values has it.
+    with x = e**epsilon and w a whole number. Subset selection of w values has it.
 
     >>> round(lower_bound(2600, 4.0), 5)     # for many values 4 x / (x - 1)**2 = 0.07602
     0.07558

@@ -69,7 +69,7 @@ ASK = {
 class Ask:
     """A question as a product asks it: an answer for every `days` days until the day `until`, with
     an error of `within`. `keep_days`: for how long a person's first answer may stand for later
-    ones; 0: each report is about its own window."""
+    ones. 0 means that each report is about its own window."""
 
     name: str
     about: str
@@ -107,8 +107,8 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Product:
-    """Product with its name. `users`: number who report in a window; `start`: first day; the caps:
-    of a person, in any 24 hours and for life; `questions`: the most important first."""
+    """Product with its name. `users`: number who report in a window. `start`: first day; the caps:
+    of a person, in any 24 hours and for life. `questions`: the most important first."""
 
     name: str
     users: int
@@ -122,7 +122,7 @@ class Product:
 
     @classmethod
     def load(cls, path: Path, today: date, reading: Reading = AS_WRITTEN) -> "Product":
-        """Read a file of questions; they begin `today` unless it has a `start`. `reading`: how the
+        """Read a file of questions. They begin `today` unless it has a `start`. `reading`: how the
         files of data that they name are written. Raises ParameterError naming the question and key
         that is wrong."""
         files, document = Files(path.parent, reading), read_toml(path, ParameterError)
@@ -139,7 +139,7 @@ class Product:
         return cls(**product, questions=tuple(questions))
 
     def answer(self) -> "Portfolio":
-        """Return which questions fit below the caps, each with its mechanism; small reports are
+        """Return which questions fit below the caps, each with its mechanism. Small reports are
         given up where one more question fits without them."""
         plan = self._answer(NEAR)
         if not plan.refused:
@@ -178,7 +178,8 @@ class Product:
         return min(least, key=lambda answer: answer.life, default=None)
 
     def answer_at(self, ask: Ask, keep_days: int, epsilon: float) -> "PlannedMetric | None":
-        """Return the answer with the least error at this price; None if no mechanism has it."""
+        """Return the answer with the least error at this price. Returns None if no mechanism has
+        it."""
         answers = self.answers_at(ask, keep_days, epsilon)
         return min(answers, key=lambda answer: answer.error, default=None)
 

@@ -98,7 +98,7 @@ LIST = several(TEXT, "two different texts or more, of printable characters")._re
 )
 TEXTS = Form(f"{LIST.words}, or the name of a file of them", either=(LIST, FILE))
 KINDS: dict[str, type["Question"]] = {}
-"""Kinds of questions, by the key that names the kind in a file of questions; each class enters
+"""Kinds of questions, by the key that names the kind in a file of questions. Each class enters
 itself."""
 
 
@@ -109,7 +109,7 @@ class Question(ABC):
 
     Each subclass is a kind: in a file of questions its `key` asks it, with others of its `keys`.
     `error_name` names the error that is bounded there. `models`: the order in which a comparison
-    draws its models; `released_as`: what a curator releases.
+    draws its models. `released_as`: what a curator releases.
     """
 
     users: int
@@ -140,7 +140,7 @@ class Question(ABC):
     @classmethod
     @abstractmethod
     def read(cls, keys: Mapping[str, Any], files: Files, **shared: Any) -> "Question":
-        """Return the question of a section with these values of `keys`, which may name `files`;
+        """Return the question of a section with these values of `keys`, which may name `files`.
         `shared`: its users and epsilon. Raises ParameterError naming the key that is wrong."""
 
     @abstractmethod
@@ -178,7 +178,7 @@ class Question(ABC):
         return self.error(mechanism) <= within
 
     def planned_for(self) -> str:
-        """Return for which people the error is stated; "" where it is that of all."""
+        """Return for which people the error is stated. Returns "" where it is that of all."""
         return ""
 
     @abstractmethod
@@ -187,7 +187,7 @@ class Question(ABC):
 
     @abstractmethod
     def simulate(self, mechanism: Any, generator: Generator) -> tuple[float, float]:
-        """Return `std_error` measured on draws, and its relative standard error; for words, return
+        """Return `std_error` measured on draws, and its relative standard error. For words, returns
         how often they are found."""
 
     @abstractmethod
@@ -199,7 +199,7 @@ class Question(ABC):
         self, sensitivity: float, unit: float, draws: int, generator: Generator
     ) -> Curator:
         """Return a curator who adds discrete Laplace noise to whole numbers. `sensitivity`: by how
-        much one person changes a number; `unit`: what 1 is in the answer."""
+        much one person changes a number. `unit`: what 1 is in the answer."""
         law = central.DiscreteLaplace(
             epsilon=self.epsilon, sensitivity=sensitivity, neighbours=REPLACE
         )

@@ -39,7 +39,7 @@ class SimulatedColumn(Frame):
 
     @cached_property
     def columns(self) -> Columns:
-        """Columns of the result, and `true`; NaN where the truth is not known."""
+        """Columns of the result, and `true`. They are NaN where the truth is not known."""
         columns, label = self.result.columns, self.table.mechanism.label
         truth = self.people.mapped(label).answer_counts()
         return {**columns, "true": true_column(columns, truth)}

@@ -1,6 +1,6 @@
 """Central twin of a metric: what a trusted curator would have said, beside the local estimate.
 
-Neighbours differ in the value of one person, as in the local model, so the number of people is
+Neighbours differ in the value of one person, as in the local model. So the number of people is
 public. The curator's release is one of the data, and costs what it states.
 """
 
@@ -25,7 +25,7 @@ from ldp.tables.joint_table import AnyTable
 class Twin:
     """Both answers to one metric. `kind`: what is `released`, in a word; `names` of statistics;
     `numbers`, a column for each of the NUMBERS: first those of the curator, then those from the
-    reports, nan where reports cannot tell them; `no_local`: why there is no local answer."""
+    reports, nan where reports cannot tell them. `no_local`: why there is no local answer."""
 
     kind: str
     released: Histogram | ReleasedMean
@@ -49,7 +49,7 @@ def central_twin(
     **request: Any,
 ) -> Twin:
     """Return a curator's answers about `people` beside those of `table`, which counts their
-    reports; if it is None, reports are drawn with `generator`. `request`: fields of `Curated`.
+    reports. If it is None, reports are drawn with `generator`. `request`: fields of `Curated`.
 
     Numbers have a mean, or `quantiles` where the metric has them (QUANTILES by default). Values
     from a list have a histogram, and other values are strings above a threshold, at (epsilon,

@@ -63,10 +63,10 @@ WORDS = "words"
 
 @dataclass(frozen=True, kw_only=True)
 class Shares(Question):
-    """The count of each of `domain` values, `values` where they are known; a share `frequency` of
+    """The count of each of `domain` values, `values` where they are known. A share `frequency` of
     the people holds the value whose error is asked for.
 
-    With `answers` everybody may hold up to `answers` values, and a report is of the whole set; with
+    With `answers` everybody may hold up to `answers` values, and a report is of the whole set. With
     None everybody holds one value. The others hold the other values with Zipf frequencies (1, 1/2,
     1/3, ... of what is left), which matters to sketches alone. `people`: the people, where it is
     known what they hold. Every value is tested one-sided at `alpha` / `domain` (Bonferroni), and a
@@ -194,7 +194,7 @@ class Shares(Question):
         return Population(self.categories, frequencies=weights / weights.sum())
 
     def curator(self, generator: Generator, draws: int = DRAWS * VALUES) -> Curator:
-        """Return a histogram under replace-one: two counts for each answer differ by 1, so the
+        """Return a histogram under replace-one: two counts for each answer differ by 1. So the
         sensitivity is 2 for each."""
         return self._laplace(2.0 * (self.answers or 1), 1.0, draws, generator)
 

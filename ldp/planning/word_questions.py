@@ -56,8 +56,8 @@ def prefix_mechanisms(length: int, epsilon: float) -> Iterator[PrefixExtension]:
 
 def smallest_share(mechanism: PrefixExtension, users: int) -> float:
     """Return the least share of people whose word is found with probability POWER when `users` send
-    a report each; infinite where none up to 1 is. It is cautious: as many words are taken to be
-    tested as can have that share."""
+    a report each. It is infinite where none up to 1 is. It is cautious: as many words are taken to
+    be tested as can have that share."""
     place = bisect_left(
         SHARES, True, key=lambda share: chance_to_find(mechanism, users, share) >= POWER
     )

@@ -1,10 +1,10 @@
 """Composition of many reports about one person, from the distributions of the reports.
 
-`ldp.accounting.sequential` and `advanced` use epsilons only; here the loss of a report is
-ln P(report | value) / P(report | other), a few points per mechanism, and the losses of fresh
-reports add. The result is an upper bound: nothing is rounded down. Sources: Sommer, Meiser and
-Mohammadi 2019 (privacy loss distributions); Zhu, Dong and Wang 2022, theorem 10 (pairs compose,
-chosen adaptively too); Doroshenko and others 2022 (losses rounded onto a grid).
+`ldp.accounting.sequential` and `advanced` use epsilons only. Here the loss of a report is ln
+P(report | value) / P(report | other), a few points per mechanism, and the losses of fresh reports
+add. The result is an upper bound: nothing is rounded down. Sources: Sommer, Meiser and Mohammadi
+2019 (privacy loss distributions); Zhu, Dong and Wang 2022, theorem 10 (pairs compose, chosen
+adaptively too); Doroshenko and others 2022 (losses rounded onto a grid).
 """
 
 import math
@@ -57,8 +57,8 @@ class _Law(NamedTuple):
         return (near + float(self.masses[far:].sum()) + self.beyond) * ROUNDED
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon >= 0 with at most this `delta`; infinite if the window has
-        none.
+        """Return the smallest epsilon >= 0 with at most this `delta`. It is infinite if the window
+        has none.
 
         Between two places of the lattice delta is a - b e**epsilon, which is inverted.
         """
@@ -94,7 +94,7 @@ class Losses(NamedTuple):
 def losses_of(delta: Callable[[float], float], most: float) -> Losses:
     """Return losses whose profile is at least `delta` of epsilon, in either order of neighbours.
 
-    `delta`: an upper bound, for both orders; `most`: a pure epsilon of the release, or infinite.
+    `delta`: an upper bound, for both orders. `most`: a pure epsilon of the release, or infinite.
     """
     last = _last(delta, min(most, MOST))
     epsilons = [last * step / POINTS for step in range(POINTS + 1)]
@@ -264,8 +264,8 @@ def compose(
     """Return the composition of `reports`, (mechanism, number) pairs, about one person.
 
     Every report must be drawn independently: row, cohort, noise. Reports of a memoised mechanism
-    are not, unless `is_fresh` is True; `cost.lifetime` bounds those about one value. The numbers
-    must not depend on the values or on earlier reports; values may. Raises ParameterError for a
+    are not, unless `is_fresh` is True. `cost.lifetime` bounds those about one value. The numbers
+    must not depend on the values or on earlier reports. Values may. Raises ParameterError for a
     negative number, for a `Cost` in place of a mechanism, for messages for a shuffler
     (`compose_shuffled` composes their batches), and for several reports of a memoised mechanism
     unless `is_fresh`.
@@ -306,8 +306,8 @@ def _logarithm(ratio: Fraction) -> float:
 
 
 def _step(losses: Floats, width: float) -> float:
-    """Return the widest step of a lattice with every loss and with `width` in at most SIZE steps;
-    if there is none, the finest step with `width` in SIZE steps."""
+    """Return the widest step of a lattice with every loss and with `width` in at most SIZE steps.
+    If there is none, returns the finest step with `width` in SIZE steps."""
     unit = float(np.min(losses[losses > 0]))
     for share in range(1, SHARES + 1):
         places = losses * (share / unit)

@@ -21,7 +21,8 @@ ROUNDING = 2.0**-53
 FAINT = 1e-12
 """Least absolute value of a characteristic function: smaller ones are rounded up to it."""
 NOTHING = -300.0
-"""Logarithm of the share below which a frequency is left out; e**NOTHING is added as an error."""
+"""Logarithm of the share below which a frequency is left out. The number e**NOTHING is added as an
+error."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def bound(terms: Sequence[Term], tilt: float, low: int, size: int) -> Bound:
     """Return the distribution of the sum of all terms on the window low .. low + size - 1 (`size` a
     power of 2).
 
-    Time: at most size/2 evaluations a term; with many terms most frequencies are left out.
+    Time: at most size/2 evaluations a term. With many terms most frequencies are left out.
     """
     frequencies = np.arange(size // 2 + 1)
     roots = np.exp(2j * np.pi * np.arange(size) / size)

@@ -1,7 +1,7 @@
 """Histograms under a trusted shuffler: people send their value, or nothing, and a few dummies.
 
 A dummy is a message that names a value drawn uniformly. A person sends the value with probability
-`sending`, and a dummy in each of `slots` places with `probability`; nobody sends more than 1 +
+`sending`, and a dummy in each of `slots` places with `probability`. Nobody sends more than 1 +
 `slots` messages. Shuffled, only the number of messages of each value is left, and the dummies of
 all hide each person's message. To whoever sees messages before that, there is no bound: the local
 epsilon is infinite. Sources: Luo, Wang and Yi 2022 (CCS), of which this is the binomial form; Cheu
@@ -78,7 +78,7 @@ class DummyMessages:
 
     @classmethod
     def of(cls, mechanism: Dummies) -> "DummyMessages":
-        """Return the messages of a metric's `mechanism`; devices draw with exactly its doubles."""
+        """Return the messages of a metric's `mechanism`. Devices draw with exactly its doubles."""
         return cls(
             values=len(mechanism.categories),
             slots=mechanism.slots,
@@ -164,7 +164,7 @@ class DummyMessages:
 
     def shuffled_cost(self, *, reports: int, delta: float) -> Cost:
         """Return the smallest cost that is certified at `delta` in (0, 1) for one person in a batch
-        of `reports` honest people; infinite where none is."""
+        of `reports` honest people. It is infinite where none is."""
 
         def excess(epsilon: float) -> float:
             return math.log(max(1e-300, self.delta(epsilon, reports=reports))) - math.log(delta)

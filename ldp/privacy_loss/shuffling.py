@@ -5,7 +5,7 @@ report is, with some probability, independent of its value, and such reports hid
 Bell, Gascon and Nissim 2019, lemma 5.3). A closed form that uses only epsilon: Feldman, McMillan
 and Talwar 2023, theorem 3.2. Both hold under three conditions that cannot be checked here: the
 shuffler colludes with nobody, `reports` of the batch are honest, and a person sent one of them.
-Fresh reports of a person in several batches compose (`compose_shuffled`); r reports in one batch
+Fresh reports of a person in several batches compose (`compose_shuffled`). In one batch r reports
 are a group of r (`ldp.accounting.group`). Of a mechanism that is not in the catalogue only its
 epsilon may be known (`AnyMechanism`): its reports are mixtures of clones (Feldman, McMillan and
 Talwar 2021, section 4.1), whose blanket is summed as any other.
@@ -36,7 +36,8 @@ from ldp.privacy_loss.shuffled_dummies import DummyMessages
 from ldp.protocol.channel import MAX_EPSILON, require_whole, round_up
 
 SIZE = 1 << 20
-"""Number of points of the lattice; within 0.1 % in epsilon up to ten million reports."""
+"""Number of points of the lattice. The error is within 0.1 % in epsilon up to ten million
+reports."""
 ROUGH = 1 << 17
 """Number of points for the first search, whose results are upper bounds too."""
 MOST_LOCAL = 16.0
@@ -52,7 +53,8 @@ FINER = 48
 MOST_REPORTS = 10**12
 """Largest number of reports of a batch."""
 MOST_SIZES = 8
-"""Number of sizes of batches that are composed as they are; of more, most are rounded down."""
+"""Number of sizes of batches that are composed as they are. Where there are more, most are rounded
+down."""
 SIZES, MOST_ROUNDED = 1.05, 24
 """Least ratio of two sizes to which batches are then rounded down, and largest number of ratios."""
 
@@ -81,7 +83,7 @@ Shuffled = CatalogueMechanism | AnyMechanism | DummyMessages
 @dataclass(frozen=True)
 class ShuffledComposition(Composed):
     """Composition of the batches with fresh reports of one person: `batches`, pairs of a mechanism
-    and the honest reports in a batch, with the number of such batches; `per_person`: reports of the
+    and the honest reports in a batch, with the number of such batches. `per_person`: reports of the
     person in each. `compose_shuffled` returns it."""
 
     batches: tuple[tuple[tuple[Shuffled, int], int], ...]
@@ -121,7 +123,7 @@ def compose_shuffled(
 
     Its `at(delta)` is an upper bound, never above the sum of the local epsilons: delta of a batch
     is certified at 33 epsilons (`shuffled_delta`), and the losses that lie above the chords between
-    these add. Conditions: see the module; the numbers must not depend on what the reports say, and
+    these add. Conditions: see the module. The numbers must not depend on what the reports say, and
     each report must be drawn anew. The sizes of more than 8 kinds of batches are rounded down: by
     up to 5 %, or to 25 sizes where the largest is more than three times the smallest. Raises
     ParameterError for numbers that are not whole or below 1, and for several reports of a memoised
@@ -188,7 +190,7 @@ def shuffled_delta(mechanism: Shuffled, *, reports: int, epsilon: float, size: i
     With m(z) <= P(report z | x) for every value x, and Y = (P(z | a) - e**epsilon P(z | b)) / m(z)
     with probability m(z), else 0, delta <= E[(Y_1 + ... + Y_reports)_+] / reports, for any values
     of the other people. Each Y is put on a lattice with its mean preserved, the sum's distribution
-    computed by a tilted transform; rounding and truncation are added. Raises ParameterError for
+    computed by a tilted transform. Rounding and truncation are added. Raises ParameterError for
     fewer than one report or a negative epsilon. Time: under a second for 2**20 points (`size`, a
     power of 2).
     """
@@ -236,7 +238,7 @@ def amplify_by_shuffling(mechanism: Shuffled, *, reports: int, delta: float) -> 
         return max(-1e3, math.log(bound)) - target if bound else -1e3
 
     def fine_excess(epsilon: float) -> float:
-        """Return `excess` on the fine lattice; add epsilon to `certified` if it is 0 or less."""
+        """Return `excess` on the fine lattice. Adds epsilon to `certified` if it is 0 or less."""
         logarithm = excess(epsilon, SIZE)
         if logarithm <= 0:
             certified.append(epsilon)
@@ -263,7 +265,7 @@ def amplify_by_shuffling(mechanism: Shuffled, *, reports: int, delta: float) -> 
 def honest_reports(*sizes: int, fakes: Fraction = Fraction(0)) -> int:
     """Return the least number of honest reports in a batch: the smallest of the `sizes` that are
     known of it (what a relay attests, what a collector opened) less a share `fakes` of the largest,
-    because all fakes may be in it; at least 1, the person's own. Raises ParameterError for a
+    because all fakes may be in it. It is at least 1, the person's own. Raises ParameterError for a
     negative size and a share outside [0, 1)."""
     if min(sizes) < 0 or not 0 <= fakes < 1:
         raise ParameterError("sizes of batches are 0 or more, and a share of fakes is below 1")
@@ -295,8 +297,8 @@ def largest_shuffled(
     chosen: Callable[[float], Shuffled], users: int, epsilon: float, delta: float
 ) -> float:
     """Return the largest epsilon of a report, in steps of 1/100, up to which a batch of the
-    mechanism `chosen` for it is certified to have `epsilon`; at least `epsilon` itself, at most
-    `MOST_LOCAL`."""
+    mechanism `chosen` for it is certified to have `epsilon`. It is at least `epsilon` itself and at
+    most `MOST_LOCAL`."""
 
     def exceeds(steps: int) -> bool:
         larger = round(epsilon + steps / 100, 9)
@@ -355,7 +357,7 @@ def _blanket(classes: Outcomes, reports: int, epsilon: float, size: int) -> floa
 
 
 def _centring(values: Floats, masses: Floats) -> float:
-    """Return the tilt that makes the mean of the values, which is negative, 0; their maximum is
+    """Return the tilt that makes the mean of the values, which is negative, 0. Their maximum is
     1."""
 
     def is_below(tilt: float) -> bool:

@@ -21,7 +21,7 @@ BATCH_MAGIC = b"ldp-batch"
 BATCH_VERSION = 1
 ID_BYTES = 16
 LEAST_BYTES, MOST_BYTES = 1 << 10, 1 << 20
-"""Smallest and largest size class, in bytes; each class is twice the one before."""
+"""Smallest and largest size class, in bytes. Each class is twice the one before."""
 MOST_ITEMS = 500
 
 _HEAD = struct.Struct("<9sB16sIH")
@@ -36,7 +36,7 @@ class Destination(Protocol):
     """Interface of a destination, which must accept the same bytes again."""
 
     def send(self, identity: bytes, body: bytes) -> int:
-        """Take a batch; return, when it is stored, how many of its reports were refused for good.
+        """Take a batch. Returns, when it is stored, how many of its reports were refused for good.
         Raise Unreachable if it is not taken now. `identity`: the 16 bytes of its id."""
 
 
@@ -61,7 +61,7 @@ class Batch(NamedTuple):
     items: tuple[Item, ...]
 
     def to_bytes(self) -> bytes:
-        """Return the bytes, padded to a size class; raise ParameterError beyond the largest."""
+        """Return the bytes, padded to a size class. Raises ParameterError beyond the largest."""
         parts = [
             _HEAD.pack(
                 *(BATCH_MAGIC, BATCH_VERSION, self.id, (self.day - _EPOCH).days, len(self.items))
@@ -77,7 +77,7 @@ class Batch(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Batch":
-        """Return the batch in `data`; raise ReportError for bytes that `to_bytes` cannot write."""
+        """Return the batch in `data`. Raises ReportError for bytes that `to_bytes` cannot write."""
         with suppress(struct.error, ValueError, OverflowError):
             _, _, identity, day, count = _HEAD.unpack_from(data)
             items, at = list[Item](), HEAD_BYTES
@@ -116,8 +116,8 @@ def read_uniform(data: bytes, sizes: Mapping[bytes, int]) -> tuple[bytes, date, 
 def read_known(
     data: bytes, sizes: Mapping[bytes, int]
 ) -> tuple[bytes, date, dict[bytes, list[bytes]]] | None:
-    """Return a batch's id, its day and its bodies by their `item_beginning`; None for other bytes,
-    and for a batch with a beginning that is not in `sizes`. `sizes`: size of a body by the
+    """Return a batch's id, its day and its bodies by their `item_beginning`. Returns None for other
+    bytes, and for a batch with a beginning that is not in `sizes`. `sizes`: size of a body by the
     beginning of its item. It is a faster `Batch.from_bytes`."""
     step, bodies = ITEM_BYTES + HEADER_BYTES, dict[bytes, list[bytes]]()
     try:
@@ -144,7 +144,7 @@ def _is_whole(data: bytes, magic: bytes, version: int, count: int, end: int) -> 
 
 
 def pack_batches(items: list[Item]) -> list[tuple[Item, ...]]:
-    """Return the `items` of as few batches as possible, in order; raise ParameterError for an item
+    """Return the `items` of as few batches as possible, in order. Raises ParameterError for an item
     that is larger than any batch."""
     batches: list[list[Item]] = [[]]
     size = HEAD_BYTES

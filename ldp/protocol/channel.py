@@ -1,9 +1,9 @@
 """Randomised channel of a mechanism: two exact probabilities, and the formulas that use them.
 
-A value touches some cells of a table; a touched cell is reported with probability `touched`, any
+A value touches some cells of a table. A touched cell is reported with probability `touched`, any
 other with probability `untouched`. Epsilon, the unbiased estimator, its variance and the posterior
 odds are formulas in these two numbers (Wang et al. 2017, "pure" protocols: p and q). Probabilities
-are fractions. Logarithms are computed in `decimal` with 60 digits and rounded up to a double, so
+are fractions. Logarithms are computed in `decimal` with 60 digits and rounded up to a double. So
 the stated epsilon is never below the exact one.
 """
 
@@ -39,7 +39,7 @@ def round_down(exact: Fraction | Decimal) -> float:
 
 def rounded_up(number: float, digits: int = 4) -> str:
     """Return `number` as text with this many `digits`, rounded up from the shortest decimal that is
-    read as it; from a million on all figures are written out.
+    read as it. From a million on all figures are written out.
 
     >>> rounded_up(0.1), rounded_up(2.71828), rounded_up(1234567)
     ('0.1', '2.719', '1,235,000')
@@ -60,7 +60,7 @@ def most_differing(touches: int, cells: int) -> tuple[int, int]:
 
 def require_epsilon(epsilon: float, name: str = "epsilon") -> float:
     """Return `epsilon`, of any type of real numbers, as the float in (0, 64] that is nearest and
-    not above it; raise ParameterError, with `name`, otherwise."""
+    not above it. Raises ParameterError, with `name`, otherwise."""
     number = real_number(epsilon, name)
     if not 0 < number <= MAX_EPSILON:
         raise ParameterError(f"{name} must be > 0 and at most 64")
@@ -69,7 +69,7 @@ def require_epsilon(epsilon: float, name: str = "epsilon") -> float:
 
 def real_number(number: object, name: str, *, up: bool = False) -> float:
     """Return `number`, of any type of real numbers, as the nearest float not above it, or with `up`
-    not below it; raise ParameterError, with `name`, otherwise. An integer of numpy must not enter
+    not below it. Raises ParameterError, with `name`, otherwise. An integer of numpy must not enter
     a fraction: the products of fractions would overflow."""
     if type(number) is float:
         return number
@@ -109,10 +109,10 @@ def require_whole(number: object, name: str, least: int, most: int) -> None:
 def keep_probability(epsilon: float | Fraction, others: int | Fraction) -> Fraction:
     """Return the largest k / 2**64 that is at most e**epsilon / (e**epsilon + others).
 
-    This is the probability of the true answer among 1 + `others`; with several true answers
+    This is the probability of the true answer among 1 + `others`. With several true answers
     `others` is the fraction (number of other answers) / (number of true ones). Rounding it down
     rounds towards more privacy. The quotient is known to 60 digits and 10**-30 is subtracted before
-    the floor, so an error in the last digit can never round it up.
+    the floor. So an error in the last digit can never round it up.
     """
     power = EXACT.exp(_decimal(Fraction(epsilon)))
     share = EXACT.divide(power, EXACT.add(power, _decimal(Fraction(others))))
@@ -126,7 +126,8 @@ def power_plus_one(epsilon: float) -> Decimal:
 
 
 def nearest_whole(number: Decimal, least: int) -> int:
-    """Return the whole number nearest to `number`, halves to even; `least` where it is less."""
+    """Return the whole number nearest to `number`, halves to even. Returns `least` where it is
+    less."""
     return max(least, int(number.to_integral_value(ROUND_HALF_EVEN)))
 
 
@@ -145,9 +146,9 @@ class Channel:
     """Exact probabilities P(cell reported | touched) and P(cell reported | untouched).
 
     `differing`: of the two values that differ most, the number of independently randomised cells
-    that the first alone touches, and that the second alone does; (1, 0) for a report that is one
-    column (Index), (1, 1) for a sign. Raises ParameterError unless 0 < untouched < touched < 1, as
-    fractions.
+    that the first alone touches, and that the second alone does. It is (1, 0) for a report that is
+    one column (Index), (1, 1) for a sign. Raises ParameterError unless 0 < untouched < touched < 1,
+    as fractions.
     """
 
     touched: Fraction
@@ -195,7 +196,7 @@ class Channel:
         alone `second` cells.
 
         Each cell that only a touches contributes touched/untouched when it is reported, each cell
-        that only b touches (1 - untouched)/(1 - touched) when it is not; the larger of the two
+        that only b touches (1 - untouched)/(1 - touched) when it is not. The larger of the two
         orders of the pair counts.
         """
         reported = self.touched / self.untouched

@@ -1,6 +1,6 @@
 """Hash functions of single values; `docs/wire.md` specifies them for other languages.
 
-A value is hashed once to a point of the field of integers modulo 2**61 - 1 (MurmurHash3); each row
+A value is hashed once to a point of the field of integers modulo 2**61 - 1 (MurmurHash3). Each row
 of a sketch maps points to columns by its own random polynomial of degree 2, a 3-wise independent
 family (Wegman and Carter 1981), whose coefficients are a keyed BLAKE2b of the row number. Bloom
 filters (`bloom`) and fragments of words (`spelling`) are hashed alike.
@@ -23,7 +23,8 @@ _SEED_DIGITS = range(2, 129, 2)
 _COEFFICIENTS = Struct("<3Q")
 
 Value = str | bytes | int | float | tuple[Any, ...] | AbstractSet[str | bytes]
-"""Value of a person: text or bytes; for some mechanisms a number, a tuple, or a set of answers."""
+"""Value of a person: text or bytes. For some mechanisms it is a number, a tuple, or a set of
+answers."""
 
 
 def value_bytes(value: Value) -> bytes:
@@ -65,7 +66,7 @@ def require_seed(seed: Any) -> None:
 
 @lru_cache(maxsize=64)
 def _keyed_rows(seed: str) -> "hashlib.blake2b":
-    """Return the hash of `PolynomialRows` before it is given a row; to be copied."""
+    """Return the hash of `PolynomialRows` before it is given a row. It is to be copied."""
     return hashlib.blake2b(digest_size=24, key=bytes.fromhex(seed), person=b"ldp rows v1")
 
 
@@ -86,9 +87,9 @@ class PolynomialRows:
     """Addressing in which row j maps the point x to the column
     floor(floor(h_j(x) / 2**29) * width / 2**32) with h_j(x) = (a x**2 + b x + c) modulo 2**61 - 1.
 
-    `seed`: 1 to 64 bytes as hex, public, the same on devices and servers; ParameterError otherwise.
-    For a width that is not a power of two the relative error of a column's probability is at most
-    width / 2**32.
+    `seed`: 1 to 64 bytes as hex, public, the same on devices and servers. Raises ParameterError
+    otherwise. For a width that is not a power of two the relative error of a column's probability
+    is at most width / 2**32.
     """
 
     seed: str

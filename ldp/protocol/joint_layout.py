@@ -32,7 +32,7 @@ class JointLayout:
         return self.row_bytes + self.payload_bytes
 
     def payload_number(self, payload: bytes) -> int:
-        """Return `payload` as an integer; raise ReportError for a row out of range, and as
+        """Return `payload` as an integer. Raises ReportError for a row out of range, and as
         `Layout.payload_number` for each part."""
         for part, (row, part_payload) in zip(self.parts, self.split(0, payload), strict=True):
             if row >= part.rows:

@@ -1,5 +1,5 @@
 """Keys of TOML files: a table states the form, the words and the default of each key, and
-`read_keys` reads a section by it. `tests/schemas.py` makes JSON Schemas of the same tables; a
+`read_keys` reads a section by it. `tests/schemas.py` makes JSON Schemas of the same tables. A
 device has no code for them.
 """
 
@@ -20,10 +20,10 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 class Form(NamedTuple):
     """Form of a value: the `words` after "must be", and the conditions that they state. `types`:
-    types of Python, empty for any type; `least`, `most`: limits of a number, or of the length of a
-    text or list; `above`: number that the value must exceed; `pattern`: of a text; `choices`:
-    values that are allowed; `items`: form of each item; `either`: forms, of which the value has
-    one; `is_right`: a further test. `read` turns the value into what is used."""
+    types of Python, empty for any type. `least`, `most`: limits of a number, or of the length of a
+    text or list. `above`: number that the value must exceed. `pattern`: of a text. `choices`:
+    values that are allowed. `items`: form of each item. `either`: forms, of which the value has
+    one. `is_right`: a further test. `read` turns the value into what is used."""
 
     words: str
     types: tuple[type, ...] = ()
@@ -56,7 +56,7 @@ class Form(NamedTuple):
         )
 
     def take(self, name: str, value: Any) -> Any:
-        """Return what `read` turns the value of a key into; raise ParameterError, with the key's
+        """Return what `read` turns the value of a key into. Raises ParameterError, with the key's
         `name`, for a value of another form."""
         if not self.fits(value):
             raise ParameterError(f"{name} must be {self.words}, not {shortened(value)}")
@@ -112,7 +112,7 @@ EPSILON = Form("a number above 0", (int, float), most=float_info.max, above=0, r
 
 
 def duration(text: object) -> timedelta:
-    """Return a length of time from text such as "1d", "12h" or "30m"; raise ParameterError for
+    """Return a length of time from text such as "1d", "12h" or "30m". Raises ParameterError for
     anything else."""
     result: timedelta = SPAN.take("it", text)
     return result

@@ -2,7 +2,7 @@
 
 A kind is a class of layouts. It states how a payload is written, which cells it names, how likely
 it is and how it is drawn: all that leaves a device is drawn by the `draw` methods, or in less time,
-with the same distribution, by `ldp.mechanisms.report_functions`. Payloads are integers; as bytes
+with the same distribution, by `ldp.mechanisms.report_functions`. Payloads are integers. As bytes
 they are little-endian (`docs/wire.md` is the specification for other languages). Mechanisms state
 the probabilities. Code for arrays of payloads is in `ldp.tables.table` and
 `ldp.simulation.bulk_reports`.
@@ -77,17 +77,18 @@ def as_bits(cells: Iterable[int]) -> int:
 
 
 def bytes_below(limit: int) -> int:
-    """Return how many bytes hold any integer in [0, limit); 0 bytes for a limit of 1."""
+    """Return how many bytes hold any integer in [0, limit). Returns 0 for a limit of 1."""
     return ((limit - 1).bit_length() + 7) // 8
 
 
 class Layout(ABC):
     """Body of a report: `row_bytes` of row number, then `payload_bytes`. Subclasses are the kinds.
 
-    `rows`, `columns`: of the table; `ones`: number of columns that every report names, 0 where that
+    `rows`, `columns`: of the table. `ones`: number of columns that every report names, 0 where that
     varies. In all methods `number` is a payload as an integer, and `cells` are the columns of the
     report's row that a value touches. `touched` and `untouched` are the probabilities that a report
-    names one of these and one of the others; for a sign, the probability that it is true, and 1/2.
+    names one of these and one of the others. For a sign they are the probability that it is true,
+    and 1/2.
     """
 
     is_bitmap: ClassVar[bool] = False
@@ -156,8 +157,8 @@ class Layout(ABC):
         return range(self.payload_limit)
 
     def payload_number(self, payload: bytes) -> int:
-        """Return `payload` as an integer; raise ReportError for a column out of range, padding bits
-        that are set, or a wrong number of ones."""
+        """Return `payload` as an integer. Raises ReportError for a column out of range, padding
+        bits that are set, or a wrong number of ones."""
         number = int.from_bytes(payload, "little")
         if number >= self.payload_limit:
             raise ReportError(
@@ -173,7 +174,7 @@ Kind = type[Layout]
 
 
 class Index(Layout):
-    """Layout of a report that names one column; the payload is the column."""
+    """Layout of a report that names one column. The payload is the column."""
 
     def __init__(self, rows: int, columns: int, ones: int = 1) -> None:
         super().__init__(rows, columns, ones)
@@ -197,8 +198,8 @@ class Index(Layout):
         return touches * touched
 
     def draw(self, source: BitSource, cells: Sequence[int], touched: int, untouched: int) -> int:
-        """Draw one of `cells` with probability `touched`, else one of the other columns; uniformly
-        either way.
+        """Draw one of `cells` with probability `touched`, else one of the other columns. The draw
+        is uniform either way.
 
         From the operating system, and from a keyed stream that nothing else reads later, both a
         cell and another column are drawn, so that the time does not depend on which is returned.
@@ -288,7 +289,7 @@ class Subset(Bits):
     def pair_probabilities(self, touched: Any, touches: int) -> tuple[Any, Any]:
         """Return the probabilities that a report names both of two cells: if one or both are
         touched, and if neither is. A value touches `touches` cells, each of which is named with
-        probability `touched`; exact where that is a fraction."""
+        probability `touched`. It is exact where that is a fraction."""
         if self.ones < 2:
             return 0 * touched, 0 * touched
         with_both = comb(self.columns - 2, self.ones - 2)
@@ -351,7 +352,7 @@ class Subset(Bits):
 
     def _draw_each_size(self, source: BitSource, cells: int) -> list[tuple[int, int]]:
         """Draw a uniform set of `cells` cells and one of the other columns for each number of cells
-        that a report may name, 0 first; each set has all of a smaller one."""
+        that a report may name, 0 first. Each set has all of a smaller one."""
         most, others = min(cells, self.ones), self.columns - cells
         inside, left = [0], list(range(cells))
         subsets = [_draw_set(source, others, self.ones - most, self.coarse_coin)]

@@ -4,7 +4,7 @@ A `BitSource` returns fair bits: `SystemBits` from the operating system (devices
 a seed by SHAKE-256 (golden vectors, tests, simulations), `KeyedBits` likewise from a device's
 secret (memoised responses). Both samplers use integers only, so private bits depend on no float.
 Bernoulli sampling compares a uniform 64-bit number with an integer threshold one bit at a time from
-the top, in all lanes at once (Knuth and Yao 1976); from the operating system, where lanes are few,
+the top, in all lanes at once (Knuth and Yao 1976). From the operating system, where lanes are few,
 it compares whole numbers by one sum.
 """
 
@@ -162,10 +162,9 @@ def bernoulli(
     """Draw `lanes` independent bits as one integer, each 1 with probability exactly
     threshold / 2**64, or chosen_threshold / 2**64 in the lanes that are set in `chosen`.
 
-    In every lane a 64-bit uniform U is compared with the threshold from the top bit down; a lane is
+    In every lane a 64-bit uniform U is compared with the threshold from the top bit down. A lane is
     decided at the first bit where they differ, and drawing stops when all lanes are decided or no
-    threshold has a 1 left: about log2(lanes) + 2 words instead of 64. Thresholds lie in
-    [0, 2**64].
+    threshold has a 1 left: about log2(lanes) + 2 words instead of 64. Thresholds lie in [0, 2**64].
 
     From the operating system up to FEW_LANES lanes are drawn whole and compared by one sum: the
     distribution is the same, and the time does not depend on the result. For more lanes the top
@@ -236,7 +235,7 @@ def is_below(uniform: int, threshold: int) -> int:
 
     The result is 0 exactly where uniform + 2**64 - threshold reaches 2**64: bits 64 and up of the
     total are 5 there, else 4. The time of a sum of integers of one length does not depend on the
-    integers; that of a comparison does, and that of other operations with the result 0.
+    integers. That of a comparison does, and that of other operations with the result 0.
     """
     total = uniform + (ONE - threshold | LENGTH)
     return (1, 0)[(total >> PRECISION) - 4]
@@ -299,8 +298,8 @@ def _compare_bytes(
 
 
 def _below(source: SystemBits, tops: bytes, threshold: int) -> int:
-    """Return which of the uniforms with these top bytes are below `threshold`, the last lowest;
-    bits of those that the top byte leaves open are drawn."""
+    """Return which of the uniforms with these top bytes are below `threshold`, the last lowest.
+    Bits of those that the top byte leaves open are drawn."""
     symbols = bytearray(tops.translate(_symbols(threshold)))
     tail, lane = threshold & ((1 << _TAIL_BITS) - 1), symbols.find(_OPEN)
     while lane >= 0:
@@ -330,7 +329,7 @@ def _comparisons(threshold: int, chosen_threshold: int) -> tuple[tuple[int, bool
 
 
 def uniform_below(source: BitSource, bound: int) -> int:
-    """Draw a uniform integer in [0, bound), by rejection; from 0 bits for a bound of 1."""
+    """Draw a uniform integer in [0, bound), by rejection. It takes 0 bits for a bound of 1."""
     if bound == 1:
         return 0
     width = (bound - 1).bit_length()

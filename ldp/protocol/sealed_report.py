@@ -1,6 +1,6 @@
 """Sealed reports as bytes: a report and the day of its sealing, neither of which a relay can read.
 
-A sealed batch carries sealed reports as items with the name of their queue; metric, version and day
+A sealed batch carries sealed reports as items with the name of their queue. Metric, version and day
 are encrypted (`ldp.protocol.sealing_keys`). `docs/wire.md`, section 14, is the specification for
 other languages.
 """
@@ -17,18 +17,18 @@ from ldp.protocol.batch import HEAD_BYTES, ID_BYTES, ITEM_BYTES, Item
 SEALED_VERSION = 1
 """Version of the format: that of every item that carries a sealed report."""
 QUEUE = "queue:"
-"""Beginning of the name of an item that carries a sealed report; the name of its queue follows. No
+"""Beginning of the name of an item that carries a sealed report. The name of its queue follows. No
 metric's name has a colon."""
 SHUFFLER = "shuffler:"
 """Beginning of the name of a queue of messages that protect nothing before they are shuffled."""
 ATTESTED = "batch:"
-"""Beginning of the name of an item that carries a relay's attestation; a queue's name follows."""
+"""Beginning of the name of an item that carries a relay's attestation. A queue's name follows."""
 STATEMENT_VERSION = 2
 SIGNATURE_BYTES = 64
 OVERHEAD = 32 + 16
 """Bytes that encryption adds: an ephemeral public key, and a tag."""
 LEAST_BYTES = 128
-"""Smallest size of a sealed report; each size is twice the one before."""
+"""Smallest size of a sealed report. Each size is twice the one before."""
 _HEAD, _SIZE = struct.Struct("<IBII"), struct.Struct("<I")
 _EPOCH = date(1970, 1, 1)
 
@@ -40,7 +40,7 @@ class Content(NamedTuple):
     item: Item
 
     def to_bytes(self, size: int) -> bytes:
-        """Return the bytes to encrypt, padded so that the sealed report has `size` bytes; raise
+        """Return the bytes to encrypt, padded so that the sealed report has `size` bytes. Raises
         ParameterError where the report does not fit."""
         (metric, version, report), days = self.item, (self.day - _EPOCH).days
         name = metric.encode()
@@ -51,7 +51,7 @@ class Content(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Content":
-        """Return the content in `data`; raise ReportError for bytes that `to_bytes` cannot
+        """Return the content in `data`. Raises ReportError for bytes that `to_bytes` cannot
         write."""
         try:
             days, name_size, version, size = _HEAD.unpack_from(data)
@@ -67,7 +67,7 @@ class Content(NamedTuple):
 
 class Attestation(NamedTuple):
     """Statement of a relay about a batch: its `queue`, its name `batch` (ID_BYTES random bytes) and
-    how many `reports` it has; `digest`: that of the sealed reports with which the statement comes
+    how many `reports` it has. `digest`: that of the sealed reports with which the statement comes
     (`digest_of_all`). Each of these reports counts once, so a statement has no other use."""
 
     queue: str
@@ -94,7 +94,7 @@ class Attestation(NamedTuple):
 
     @classmethod
     def from_item(cls, item: Item, digest: bytes) -> tuple["Attestation", bytes]:
-        """Return what an item states of reports with this digest, and the signature; raise
+        """Return what an item states of reports with this digest, and the signature. Raises
         ReportError for another item."""
         queue, size = item.metric.removeprefix(ATTESTED), ID_BYTES + _SIZE.size + SIGNATURE_BYTES
         if (item.metric, item.version, len(item.report)) != (
@@ -128,6 +128,6 @@ def is_sealed(batch: bytes) -> bool:
 
 def shuffled_group(batch: bytes) -> str:
     """Return the group of the messages in a batch, if they protect nothing until a relay has
-    shuffled them; "" for a batch of other reports."""
+    shuffled them. Returns "" for a batch of other reports."""
     name, start = batch[HEAD_BYTES + ITEM_BYTES :], (QUEUE + SHUFFLER).encode()
     return name.removeprefix(start).partition(b"/")[0].decode() if name.startswith(start) else ""

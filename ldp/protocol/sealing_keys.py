@@ -53,7 +53,7 @@ class PublicKey:
         self.fingerprint = hashlib.sha256(key).hexdigest()
 
     def seal(self, queue: str, size: int, content: Content) -> Item:
-        """Return the item that carries a sealed report of `size` bytes to a queue; no two calls
+        """Return the item that carries a sealed report of `size` bytes to a queue. No two calls
         give the same bytes. Raise ParameterError where it does not fit."""
         info = _info(queue, self.fingerprint)
         sealed = SUITE.encrypt(content.to_bytes(size), self._key, info)
@@ -61,7 +61,7 @@ class PublicKey:
 
 
 class _KeyFile:
-    """Private key in a PEM file. `public`: the text of its public key, as 64 hexadecimal digits;
+    """Private key in a PEM file. `public`: the text of its public key, as 64 hexadecimal digits.
     `fingerprint`: the SHA-256 of its bytes."""
 
     kind: ClassVar[type[X25519PrivateKey] | type[Ed25519PrivateKey]]
@@ -73,7 +73,7 @@ class _KeyFile:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a key from a PEM file (PKCS #8, not encrypted); raise ParameterError for any other
+        """Read a key from a PEM file (PKCS #8, not encrypted). Raises ParameterError for any other
         file."""
         try:
             key = load_pem_private_key(path.read_bytes(), None)
@@ -89,7 +89,7 @@ class _KeyFile:
 
     @classmethod
     def make(cls, path: Path) -> Self:
-        """Make a key and write it to a new file that only its owner may read; raise ParameterError
+        """Make a key and write it to a new file that only its owner may read. Raises ParameterError
         where the file exists or cannot be written."""
         key = cls.kind.generate()
         text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -109,8 +109,8 @@ class PrivateKey(_KeyFile):
     kind = X25519PrivateKey
 
     def open(self, item: Item) -> Content:
-        """Return the content of an item that carries a sealed report; raise ReportError when it was
-        not sealed to this key and queue, or is damaged."""
+        """Return the content of an item that carries a sealed report. Raises ReportError when it
+        was not sealed to this key and queue, or is damaged."""
         queue = item.metric.removeprefix(QUEUE)
         if (item.metric, item.version) != (QUEUE + queue, SEALED_VERSION):
             raise ReportError("an item carries no sealed report of this version")
@@ -143,7 +143,7 @@ class RelayPublicKey:
             raise ParameterError("a relay's key must be text of 64 hexadecimal digits") from None
 
     def verify(self, item: Item, digest: bytes) -> Attestation:
-        """Return the attestation of an item that came with reports of this digest; raise
+        """Return the attestation of an item that came with reports of this digest. Raises
         ReportError where this relay did not sign it."""
         attestation, signature = Attestation.from_item(item, digest)
         try:
@@ -154,7 +154,7 @@ class RelayPublicKey:
 
 
 def open_with(keys: Iterable[PrivateKey], item: Item) -> Content:
-    """Return the content of an item, by the first of several keys that opens it; raise
+    """Return the content of an item, by the first of several keys that opens it. Raises
     ReportError."""
     for key in keys:
         with suppress(ReportError):
@@ -163,7 +163,7 @@ def open_with(keys: Iterable[PrivateKey], item: Item) -> Content:
 
 
 def verify_with(keys: Iterable[RelayPublicKey], item: Item, digest: bytes) -> Attestation:
-    """Return the attestation of an item, by the first of several relays that signed it; raise
+    """Return the attestation of an item, by the first of several relays that signed it. Raises
     ReportError."""
     for key in keys:
         with suppress(ReportError):

@@ -65,7 +65,7 @@ class Spelling:
         return next(filter(None, ([x for x in form if x in self.alphabet] for form in forms)), [])
 
     def pad(self, word: Value) -> str:
-        """Return `word` padded with PAD to `length`; raise ParameterError if it is not a word."""
+        """Return `word` padded with PAD to `length`. Raises ParameterError if it is not a word."""
         try:
             text = value_bytes(word).decode()
         except UnicodeDecodeError:
@@ -77,7 +77,7 @@ class Spelling:
         return text.ljust(self.length, PAD)
 
     def fragments(self, word: Value) -> list[str]:
-        """Return the fragments of the padded `word`, one a position; raise as `pad` does."""
+        """Return the fragments of the padded `word`, one a position. Raises as `pad` does."""
         text, size = self.pad(word), self.fragment
         return [text[start : start + size] for start in range(0, self.length, size)]
 

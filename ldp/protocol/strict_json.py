@@ -32,7 +32,7 @@ def read_json(
 
 
 def read_toml(path: "Path", error: type[LdpError] = RegistryError) -> dict[str, Any]:
-    """Return the tables of a TOML file; raise `error` for any other file."""
+    """Return the tables of a TOML file. Raises `error` for any other file."""
     # late: opening a client needs it, importing one does not
     import tomllib
 

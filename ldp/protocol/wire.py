@@ -37,7 +37,7 @@ def pack_report(header: bytes, layout: "Layout | JointLayout", row: int, number:
 
 
 def split_report(data: bytes, header: bytes, layout: "Layout | JointLayout") -> tuple[int, bytes]:
-    """Return row and payload of the report in `data`; raise ReportError for a wrong length, header
+    """Return row and payload of the report in `data`. Raises ReportError for a wrong length, header
     or row. The payload is not checked."""
     expected = HEADER_BYTES + layout.body_bytes
     if len(data) != expected:
@@ -74,7 +74,7 @@ def pack_table(description: Mapping[str, Any], buffers: Sequence[bytes]) -> byte
 
 
 def parse_table(data: bytes) -> tuple[dict[str, Any], list[memoryview]]:
-    """Return the description and the buffers of the table file in `data`; raise DecodeError for
+    """Return the description and the buffers of the table file in `data`. Raises DecodeError for
     other or damaged bytes."""
     version_at = len(TABLE_MAGIC)
     if data[:version_at] != TABLE_MAGIC:

@@ -124,7 +124,7 @@ def _moves(file: SavedResult, statistics: Sequence[str]) -> Sequence[float | Non
 
 
 def read_rows(path: Path, schema: pa.Schema = SCHEMA) -> pa.Table:
-    """Return the rows of one file of the data set, or of another `schema`; raise DecodeError for a
+    """Return the rows of one file of the data set, or of another `schema`. Raises DecodeError for a
     damaged one, and for one of an earlier version."""
     try:
         with pq.ParquetFile(path) as file:  # read_table loads pandas

@@ -2,15 +2,15 @@
 
 The mean share of a value in the latest periods is compared with its mean share in all periods
 before them in its history. Periods of the same season (the same weekday) are compared with each
-other, so a weekly rhythm is no change. While shares are constant the difference c has mean 0, and
+other. So a weekly rhythm is no change. While shares are constant the difference c has mean 0, and
 an error of two parts.
 
-Noise is new in every period: with weights a of the periods its variance is sum a^2 v. People may
-be the same in many periods, and one of them may send K reports of a period's n: a share f has the
+Noise is new in every period: with weights a of the periods its variance is sum a^2 v. People may be
+the same in many periods, and one of them may send K reports of a period's n: a share f has the
 variance s^2 = K f (1 - f) / n of people, which periods do not average out. Whatever such errors
 have in common, the standard error of their mean is at most the mean of their standard errors, and
 the mean is at most as spread as one of them in convex order (Jensen). People who stay bring the
-latest mean and the one before nearer to each other, so the variances of the two at most add:
+latest mean and the one before nearer to each other. So the variances of the two at most add:
 
     V = sum a^2 v + (sum of a s, the latest)^2 + (sum of a s, those before)^2.
 
@@ -21,8 +21,8 @@ report adds,
     P(c >= z sqrt(V) + b (z^2 + 2) / 6) <= P(Z >= z)
 
 for a normal Z; for Poisson numbers, the most skewed, of any mean (Cornish and Fisher 1938;
-`tests/publishing/test_detection.py`). Each test has a weight w, and its z has the probability
-w alpha / values. The weights add to 1, so at most alpha of all histories without a change ever show
+`tests/publishing/test_detection.py`). Each test has a weight w, and its z has the probability w
+alpha / values. The weights add to 1. So at most alpha of all histories without a change ever show
 one, over all values and periods together, whatever their tests have in common. After a change a
 value's history begins again.
 
@@ -43,7 +43,7 @@ from ldp.arrays import Bools, Floats, Ints
 ALPHA = 0.05
 """Largest probability that a metric whose shares are constant ever has a change."""
 WINDOWS = (1, 3, 9, 27)
-"""Numbers of latest periods whose mean is tested; each is tested whenever a third of its periods
+"""Numbers of latest periods whose mean is tested. Each is tested whenever a third of its periods
 are new."""
 MOST_STARTS = 90
 """Number of latest periods in which a change may have begun."""
@@ -56,10 +56,10 @@ LATE = 20
 @dataclass(frozen=True, kw_only=True)
 class Series:
     """Estimates of `values` in several periods, in the order of time. `share`, and `std_error` of
-    the noise: float64, shape (periods, values), NaN where there is none; `reports`, and the most of
-    one person, `reports_per_person`: shape (periods,); `season`: shape (periods,), periods of one
-    season are compared; `is_share`: shape (values,), 0 for means, whose standard error covers
-    people too; `reach`: how far one report moves the sum of a value over the reports; `shared`:
+    the noise: float64, shape (periods, values), NaN where there is none. `reports`, and the most of
+    one person, `reports_per_person`: shape (periods,). `season`: shape (periods,), periods of one
+    season are compared. `is_share`: shape (values,), 0 for means, whose standard error covers
+    people too. `reach`: how far one report moves the sum of a value over the reports. `shared`:
     share of the variance of noise that may be the same in all periods."""
 
     share: Floats

@@ -80,7 +80,7 @@ class Reported:
         return int(self._table.total)
 
     def add(self, reports: Sequence[bytes], day: date) -> None:
-        """Count reports that came on a day; raise ReportError for an invalid one."""
+        """Count reports that came on a day. Raises ReportError for an invalid one."""
         builder = self._begin()
         for rows, payloads in batches(self.metric.mechanism, reports):
             builder.add_batch(rows, payloads, window=day.isoformat())
@@ -95,9 +95,9 @@ class Development:
     """Application for a developer: that of `collector`, with a page of what arrived, a page of the
     report that an analyst reads, and a page that states what a report of a typed value says.
 
-    `store`: the store whose reports are counted at the start; `hosts`: values of `Host` that are
-    answered, such as 127.0.0.1:8787; `origins`: origins of other pages that may send; `say`:
-    function that takes the text printed for every batch; `clock`: the local time. Raises
+    `store`: the store whose reports are counted at the start. `hosts`: values of `Host` that are
+    answered, such as 127.0.0.1:8787. `origins`: origins of other pages that may send. `say`:
+    function that takes the text printed for every batch. `clock`: the local time. Raises
     RegistryError unless the registry is for development.
     """
 

@@ -14,11 +14,11 @@ where their errors are above 0, and would bias d. Who reports is chance, too, an
 may report every day, so that the errors of people are not taken to be independent between periods.
 Nor are those of collisions, which stay with the hash functions. The error of each period's people
 and collisions has a bound that fails with probability 6 a / (pi t)^2, and the weighted mean of the
-errors is within the weighted mean of the bounds. One person may send K reports of a period's n;
-they count as one, so that variances are K times as large as with n people.
+errors is within the weighted mean of the bounds. One person may send K reports of a period's n.
+They count as one, so that variances are K times as large as with n people.
 
 A share is the mean of numbers from 0 to 1. Numbers from L to H with the mean m have a variance of
-(H - m) (m - L) at most (Bhatia and Davis 2000); the bounds use this variance.
+(H - m) (m - L) at most (Bhatia and Davis 2000). The bounds use this variance.
 """
 
 import math
@@ -69,8 +69,8 @@ class ArmDifference:
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """Difference and the ends of its interval as text; for a share in percentage points, the
-        ends cut to -100 and 100."""
+        """Difference and the ends of its interval as text. For a share they are in percentage
+        points, the ends cut to -100 and 100."""
         if self.statistic != "count":
             return signed(self.difference), signed(self.low), signed(self.high)
         low, high = max(-1.0, self.low), min(1.0, self.high)
@@ -108,7 +108,7 @@ class Experiment:
 
     @property
     def file_name(self) -> str:
-        """Name of the experiment's file and page, without the ending; names of metrics have no
+        """Name of the experiment's file and page, without the ending. Names of metrics have no
         point."""
         return f"{self.first}.{self.second}"
 
@@ -129,7 +129,7 @@ class Experiment:
 
     @property
     def extent(self) -> float:
-        """Largest distance from 0 of any interval's end; for shares at most 1."""
+        """Largest distance from 0 of any interval's end. It is at most 1 for shares."""
         most = max(max(abs(d.low), abs(d.high)) for d in self.differences)
         return min(1.0, most) if self.is_of_shares else most
 
@@ -213,10 +213,10 @@ def arm_differences(out: Path, first: str, second: str) -> list[ArmDifference]:
 
 
 class ArmPeriod(NamedTuple):
-    """Numbers of one arm in one period. `cells`: shares or the mean, with standard errors;
-    `bounds`: the least and the largest number of one person; `reports`: their number;
-    `reports_per_person`: the most of one person; `shared`: share of the noise that periods may have
-    in common (`shared_of`); `reach`: how far one report moves the sum of a number (`reach_of`)."""
+    """Numbers of one arm in one period. `cells`: shares or the mean, with standard errors.
+    `bounds`: the least and the largest number of one person. `reports`: their number.
+    `reports_per_person`: the most of one person. `shared`: share of the noise that periods may have
+    in common (`shared_of`). `reach`: how far one report moves the sum of a number (`reach_of`)."""
 
     cells: Mapping[LineKey, tuple[float, float]]
     bounds: tuple[float, float]

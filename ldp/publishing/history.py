@@ -31,7 +31,7 @@ WIDTH, HEIGHT, EDGE = 240, 44, 4
 @dataclass(frozen=True, kw_only=True)
 class LinePoint:
     """One period of a line. `at`, `low`, `high`: shares of the period's reports, or numbers in
-    their own unit; None where an end is open."""
+    their own unit. They are None where an end is open."""
 
     period: date
     at: float
@@ -107,7 +107,7 @@ class HistoryLine:
 @dataclass(frozen=True, kw_only=True)
 class WholePeriod:
     """One period as a whole. `discovered`: number of values that are more than noise, None where
-    the metric has no values; `fakes`: largest share of made-up reports that its intervals allow
+    the metric has no values. `fakes`: largest share of made-up reports that its intervals allow
     for, None where all are taken as honest."""
 
     first: date
@@ -204,7 +204,7 @@ def _point(period: date, row: Facts) -> LinePoint:
 
 
 def _period(out: Path, part: OutputPart, table: pa.Table) -> WholePeriod:
-    """Return a period as a whole. A period without a discovery has no row; the rest comes from the
+    """Return a period as a whole. A period without a discovery has no row. The rest comes from the
     summary beside its estimates."""
     rows = table.slice(0, 1).to_pylist() if part.version else []
     facts: Facts = rows[0] if rows else summary_of(out, part)

@@ -107,7 +107,7 @@ def _metadata(path: Path) -> tuple[str, Any]:
 
 
 def summary_of(out: Path, part: OutputPart) -> Facts:
-    """Return the summary of the estimates of one period; raise DecodeError if it is damaged."""
+    """Return the summary of the estimates of one period. Raises DecodeError if it is damaged."""
     if part.version == ALL_VERSIONS:
         facts: Facts = _metadata(part.path)[1]
         return facts
@@ -169,7 +169,7 @@ def _update(
     database: Any, out: Path, problems: list[Problem], prefix: str, mark: str, insert: Any
 ) -> int:
     """Take over the parts that `database` does not have, and delete those that are gone. `prefix`:
-    prefix of the names of its tables; `mark`: placeholder of an argument; `insert`: function that
+    prefix of the names of its tables. `mark`: placeholder of an argument. `insert`: function that
     writes rows into a table."""
     results, periods, changes = (f"{prefix}{name}" for name in ("results", "periods", "changes"))
     for table, schema, key in (

@@ -59,7 +59,7 @@ class Problem(NamedTuple):
 
 @contextmanager
 def passing_by(problems: list[Problem], metric: str) -> Iterator[None]:
-    """Add an error of the block to the `problems`, as one of `metric`; other metrics go on."""
+    """Add an error of the block to the `problems`, as one of `metric`. Other metrics go on."""
     try:
         yield
     except (LdpError, OSError) as error:
@@ -78,8 +78,8 @@ class PeriodResult(NamedTuple):
 class PeriodTask:
     """One period of a subject, of `days` days from `first` on, with all its `files` in the store
     and its `state` if it was counted. `is_unfinished`: whether its results are not those of the
-    kept table; `out`: folder of the publication; `skip_damaged`: whether to leave damaged files
-    out; `fakes`: largest share of the reports that may be made up, where a bound is known."""
+    kept table. `out`: folder of the publication. `skip_damaged`: whether to leave damaged files
+    out. `fakes`: largest share of the reports that may be made up, where a bound is known."""
 
     subject: Subject
     out: Path
@@ -137,7 +137,7 @@ class PeriodTask:
         return self._write(table, names, by_day)
 
     def _read_table(self, state: PeriodState) -> AnyTable:
-        """Return the kept table; raise ReportError, with a remedy, where it cannot be read."""
+        """Return the kept table. Raises ReportError, with a remedy, where it cannot be read."""
         try:
             return load_table(state.table_path)
         except (LdpError, OSError) as error:
@@ -217,7 +217,7 @@ class PeriodTask:
             self.state.table_path.unlink(missing_ok=True)
 
     def _decode(self, table: AnyTable, state: PeriodState) -> tuple[str, str]:
-        """Write estimates and rows of a table; return the digest of the rows and a note."""
+        """Write estimates and rows of a table. Returns the digest of the rows and a note."""
         subject, first = self.subject, self.first
         metric, version = subject.metric, subject.version
         estimates, note = estimates_path(self.out, metric, version, first), ""
@@ -245,9 +245,9 @@ class PeriodTask:
 
 def most_on_average(most: int, a_day: int, reports: Sequence[int]) -> float:
     """Return a bound on the number of reports that the sender of a report sent, on average over all
-    reports. `reports`: number of reports of each day; `most`: most reports of one person on all
-    days; `a_day`: most on one day. If person i sends k_id reports on day d, the sum over i of
-    k_id k_id' is at most a_day min(n_d, n_d') for any two days d and d'.
+    reports. `reports`: number of reports of each day. `most`: most reports of one person on all
+    days. `a_day`: most on one day. If person i sends k_id reports on day d, the sum over i of k_id
+    k_id' is at most a_day min(n_d, n_d') for any two days d and d'.
 
     >>> most_on_average(7, 1, [100] * 7), most_on_average(7, 1, [700, 0, 0, 0, 0, 0, 0])
     (7.0, 1.0)
@@ -262,7 +262,7 @@ def _name(day: str, path: StorePath) -> str:
 
 
 def _by_name(files: Files) -> dict[str, tuple[str, StorePath]]:
-    """Return files by DAY/NAME; raises ReportError where two stores have files of one name."""
+    """Return files by DAY/NAME. Raises ReportError where two stores have files of one name."""
     names = dict[str, tuple[str, StorePath]]()
     for day, path in files:
         other = names.setdefault(_name(day, path), (day, path))[1]

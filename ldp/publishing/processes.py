@@ -35,7 +35,7 @@ def run_all(
 ) -> list[list[PeriodResult]]:
     """Run the tasks of each of the `metrics`, in their order, in this process and `processes` - 1
     others, and return their results. `lock`: descriptor of the lock of the folder, which the others
-    hold, too; `on_result` is called after each task, by one thread at a time."""
+    hold, too. `on_result` is called after each task, by one thread at a time."""
     results: list[list[PeriodResult]] = [[] for _ in metrics]
     waiting = deque(zip(metrics, results, strict=True))
     is_taken, mutex = Event(), Lock()

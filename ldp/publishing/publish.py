@@ -1,7 +1,7 @@
 """Publication of a registry: from a store to kept tables, estimates, a data set and a site.
 
 A period is a day, a week or a number of days in UTC. It is complete when it has ended. Complete
-periods with files in the store that are not counted yet are counted; files that come later re-open
+periods with files in the store that are not counted yet are counted. Files that come later re-open
 their period, however old it is. Files are known by their day and name.
 """
 
@@ -41,7 +41,7 @@ from ldp.publishing.subjects import Subject, stored_versions
 from ldp.registry import Registry
 
 PERIODS = {"day": 1, "week": 7}
-"""Lengths of periods that have names, in days; a week begins on a Monday. Other periods, such as
+"""Lengths of periods that have names, in days. A week begins on a Monday. Other periods, such as
 28d, begin at a multiple of their length since 1970, as windows do."""
 NO_WEEKS = (
     "a memoised metric has no weeks or months, as reports of several days share their noise; "
@@ -67,9 +67,9 @@ class Publication:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Options of a run. `today`: day in UTC; `since`: periods that begin before this day are left
-    alone; `skip_damaged`: whether to leave damaged files out; `fakes`: largest share of a period's
-    reports that may be made up; `processes`: how many metrics are counted at a time; `on_period` is
+    """Options of a run. `today`: day in UTC. `since`: periods that begin before this day are left
+    alone. `skip_damaged`: whether to leave damaged files out. `fakes`: largest share of a period's
+    reports that may be made up. `processes`: how many metrics are counted at a time. `on_period` is
     called after each period."""
 
     registry: Registry
@@ -87,7 +87,7 @@ class Job:
 @contextmanager
 def opened(out: Path, period: str) -> Iterator[int]:
     """Hold the lock of the folder `out` of a publication for the block, and yield the descriptor of
-    the lock; a missing folder is created. Raises InUse if another run holds the lock,
+    the lock. A missing folder is created. Raises InUse if another run holds the lock,
     ParameterError if the folder has periods of another length, and DecodeError if its file of
     settings is damaged."""
     out.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ def publish(job: Job, lock: int) -> Publication:
 
 
 def _due_tasks(job: Job, metric: str, version: int, is_stored: bool) -> list[PeriodTask]:
-    """Return the tasks for a version of a metric, in the order of time; delete the tables that a
+    """Return the tasks for a version of a metric, in the order of time. Deletes the tables that a
     killed run left."""
     folder, days = publisher_folder(job.out, metric, version), days_of(job.period)
     states = load_states(folder)
@@ -220,6 +220,6 @@ def first_day(day: date, period: str) -> date:
 
 def are_whole(window: timedelta, period: str) -> bool:
     """Return whether periods hold whole windows, which begin at multiples of their length since
-    1970; always True for windows of a day or less."""
+    1970. It is always True for windows of a day or less."""
     is_long = window > timedelta(days=1)
     return not is_long or (period != "week" and not timedelta(days=days_of(period)) % window)

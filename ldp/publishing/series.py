@@ -1,9 +1,9 @@
 """One series of a metric over its versions: version 0 of the data set is all of them together.
 
 After a category is added or a mechanism is tuned, there are reports of two versions for months.
-Their estimates are unbiased and of different reports, so counts add, and so do the variances of
+Their estimates are unbiased and of different reports. So counts add, and so do the variances of
 their errors. The distance of an interval's end from the sum is the root of the sum of its squared
-distances in the versions (Zou and Donner 2008); under made-up reports, which may all be of one
+distances in the versions (Zou and Donner 2008). Under made-up reports, which may all be of one
 version, it is the sum of the distances. p-values are combined by Stouffer's method, weighted by the
 noise. A value that some versions lack is counted among the reports of the versions that have it.
 """
@@ -146,7 +146,8 @@ def combined(
 
 def _fakes(summaries: Sequence[Facts]) -> float | None:
     """Return the share of all reports that may be made up, even all in one version, if the interval
-    of each version allows for a share of its own reports; None if one version allows for none."""
+    of each version allows for a share of its own reports. Returns None if one version allows for
+    none."""
     shares = [summary.get("fakes") for summary in summaries]
     if None in shares:
         return None

@@ -1,7 +1,7 @@
 """Site of a publication: an index of all metrics, a page of each with its history, a page of each
 experiment, and the page of the registry to sign.
 
-The files are static, open from disk and load nothing. They do not state when they were written, so
+The files are static, open from disk and load nothing. They do not state when they were written. So
 a page changes only with its numbers.
 """
 
@@ -32,7 +32,7 @@ USUAL = 28
 RECENT = 7
 """Number of periods for which the index states a change."""
 MOST_DIFFERENCES = 100
-"""Most values on the page of an experiment; its CSV file has all."""
+"""Most values on the page of an experiment. Its CSV file has all."""
 SITE = ("ldp.publishing", "site.html")
 """Package and name of the template."""
 FEW = 0.5
@@ -54,9 +54,9 @@ def write_site(
     broken: Sequence[Broken] = (),
     experiments: Sequence[Experiment] = (),
 ) -> None:
-    """Write the site of a publication to `site` in its folder; only pages that differ are written.
-    `result`: result of the run, for its problems; `broken`: broken builds that control metrics
-    show; `experiments`: each has a page, too."""
+    """Write the site of a publication to `site` in its folder. Only pages that differ are written.
+    `result`: result of the run, for its problems. `broken`: broken builds that control metrics
+    show. `experiments`: each has a page, too."""
     folder, problems, site = job.out / "site", result.problems, template(*SITE).module
     by_metric = histories(job.out, problems)
     members = {one.name for metric in job.registry.metrics.values() for one in metric.members}

@@ -1,8 +1,8 @@
 """Tables that a publication keeps, and which files of the store each of them counts.
 
-`PERIOD.json` is written last and names the table. Until then a period is as it was before, so a run
+`PERIOD.json` is written last and names the table. Until then a period is as it was before. So a run
 that is killed leaves nothing half done, and the next run does its work again. A table that could
-not be decoded is kept, too; its state has no digest.
+not be decoded is kept, too. Its state has no digest.
 """
 
 import json
@@ -35,10 +35,10 @@ Members = Mapping[str, tuple[str, ...] | None]
 
 @dataclass(frozen=True, kw_only=True)
 class PeriodState:
-    """State of a period that was published. `path`: its JSON file; `files`: names of the counted
-    files of the store, as DAY/NAME; `table`: name of the table's file; `revision`: how often the
-    period was re-opened; `digest`: digest of its rows in the data set, "" where the table could not
-    be decoded; `members`, `reports_per_person`: those of its subject; `by_day`: number of reports
+    """State of a period that was published. `path`: its JSON file. `files`: names of the counted
+    files of the store, as DAY/NAME. `table`: name of the table's file. `revision`: how often the
+    period was re-opened. `digest`: digest of its rows in the data set, "" where the table could not
+    be decoded. `members`, `reports_per_person`: those of its subject. `by_day`: number of reports
     of each day, where there are several days."""
 
     path: Path = field(compare=False)
@@ -57,7 +57,7 @@ class PeriodState:
 
     @classmethod
     def load(cls, path: Path) -> "PeriodState":
-        """Read the state of a period; raises DecodeError for a file that `save` did not write."""
+        """Read the state of a period. Raises DecodeError for a file that `save` did not write."""
         fields = read_json(path, FORM, partial(_require_state, path.stem), DecodeError)
         members = {name: some and tuple(some) for name, some in fields["members"].items()}
         return cls(path=path, **{**fields, "files": tuple(fields["files"]), "members": members})
@@ -120,7 +120,7 @@ def published_versions(out: Path) -> list[tuple[str, int]]:
 
 
 def load_states(folder: Path) -> Mapping[date, PeriodState]:
-    """Return the states of the periods in `folder`, by first day, in the order of time; files that
+    """Return the states of the periods in `folder`, by first day, in the order of time. Files that
     are not named by a day are left alone."""
     return {first: PeriodState.load(path) for first, path in _by_day(folder, "*.json")}
 

@@ -17,7 +17,7 @@ from ldp.tables.joint_table import JointTable, load_table
 @dataclass(frozen=True, kw_only=True)
 class Subject:
     """One version of a metric, with all that counting and decoding its reports needs. `members`:
-    the candidates of each member of a joint metric, else empty; `reports_per_person`: the most
+    the candidates of each member of a joint metric, else empty. `reports_per_person`: the most
     reports of one person in a period, and on a day."""
 
     metric: str
@@ -31,7 +31,7 @@ class Subject:
 
     @classmethod
     def of_registry(cls, registry: Registry, metric: str, days: int) -> "Subject":
-        """Return the version of `metric` that the registry has, in periods of `days` days; raise
+        """Return the version of `metric` that the registry has, in periods of `days` days. Raises
         RegistryError where a file of values cannot be read."""
         definition = registry.metric(metric)
         window, span = registry.groups[definition.group].caps.window, timedelta(days=days)
@@ -57,7 +57,7 @@ class Subject:
     def of_states(
         cls, registry: Registry, metric: str, version: int, states: Mapping[date, PeriodState]
     ) -> "Subject":
-        """Return an earlier `version` of `metric` from the table of the last of its periods; raise
+        """Return an earlier `version` of `metric` from the table of the last of its periods. Raises
         ReportError without one."""
         if not states:
             raise ReportError(

@@ -24,15 +24,16 @@ from ldp.registry.registry import Registry
 MOST_SHOWN = 5
 """Number of answers that a text lists before it counts the others."""
 MOST_LISTED = 10_000
-"""Largest number of answers that a report is compared with; of a longer list, the first ones."""
+"""Largest number of answers that a report is compared with. They are the first ones of a longer
+list."""
 LONGEST = 40
 """Largest number of letters of an answer that are shown."""
 
 
 class Listing(NamedTuple):
     """Answers of a metric. `kind`: a "list", "sets" of a list, "text", "numbers" or, for a joint
-    metric and for numbers with categories, "tuples"; `total`: their number, 0 where no list has
-    them; `text`: the same in words; `pair`: two of them as an example."""
+    metric and for numbers with categories, "tuples". `total`: their number, 0 where no list has
+    them. `text`: the same in words. `pair`: two of them as an example."""
 
     kind: Literal["list", "sets", "text", "numbers", "tuples"]
     total: int
@@ -90,7 +91,7 @@ class StatementReader:
         return Statement(item.metric, item.version, (), 0, text)
 
     def outcome(self, metric: Metric, value: Value, report: bytes) -> str:
-        """Return what a report of `value` says, and how often reports of this value say so; raise
+        """Return what a report of `value` says, and how often reports of this value say so. Raises
         ReportError for an invalid report."""
         mechanism, statement = metric.mechanism, self._statement(metric, report)
         says = f"sent as a report that {statement.text}"
@@ -247,7 +248,8 @@ def naming(mechanism: CatalogueMechanism) -> tuple[float, float]:
 
 
 def _largest_set(part: Mechanism) -> int | None:
-    """Return the size of the largest set of answers that is reported; None for single answers."""
+    """Return the size of the largest set of answers that is reported. Returns None for single
+    answers."""
     return part.at_most_answers if part.answers == "sets" else None
 
 
@@ -264,8 +266,8 @@ def typed_value(metric: Metric, text: str) -> Any:
 
 def true_naming(mechanism: CatalogueMechanism, value: Value) -> float | None:
     """Return the probability that a report of `value` names it, with collisions among its own
-    hashes; None for numbers that are rounded at random. Raises ParameterError for a value that the
-    mechanism does not know."""
+    hashes. Returns None for numbers that are rounded at random. Raises ParameterError for a value
+    that the mechanism does not know."""
     share = 1.0
     for part, (part_value,) in values_of_parts(mechanism, [value]):
         if part.has_roundings:
@@ -283,8 +285,8 @@ def true_naming(mechanism: CatalogueMechanism, value: Value) -> float | None:
 
 
 def report_names(mechanism: CatalogueMechanism, report: bytes, value: Value) -> bool:
-    """Return whether a report names a value that the mechanism knows; for a set, whether it names
-    the first answer. Raise ReportError for an invalid report."""
+    """Return whether a report names a value that the mechanism knows. For a set, returns whether it
+    names the first answer. Raise ReportError for an invalid report."""
     if isinstance(value, frozenset) and value:
         value = frozenset([min(value)])
     return _is_named(mechanism, _parts_of_report(mechanism, report), value)

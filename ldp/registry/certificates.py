@@ -1,7 +1,7 @@
 """Reader of certificates of `ldp audit --report`, which checks their form and their parameters.
 
 `ldp.audit.certificate` makes them. Whoever can write a file can make one up. What follows from the
-parameters of the mechanism is checked here; the rest is checked by `ldp audit --verify` only.
+parameters of the mechanism is checked here. The rest is checked by `ldp audit --verify` only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from ldp.protocol.strict_json import Kinds, are_texts, read_json, require_fields
 
 FORMAT = 1
 CLIENT = "client"
-"""Key of the client's audit in a certificate; no other audit has this name."""
+"""Key of the client's audit in a certificate. No other audit has this name."""
 TRIALS = 5000
 """Reports of each value that an audit takes by default, and the fewest that can be signed."""
 PASSED = {"passed": True, "findings": list[str]()}
@@ -52,7 +52,7 @@ class Certified(NamedTuple):
 
 
 class Certificates(NamedTuple):
-    """Contents of certificates. `audits`: by the fingerprint of the mechanism, as hexadecimal text;
+    """Contents of certificates. `audits`: by the fingerprint of the mechanism, as hexadecimal text.
     `client`: whether the client was audited."""
 
     paths: Sequence[Path] = ()
@@ -61,7 +61,7 @@ class Certificates(NamedTuple):
 
 
 def read_certificate(path: Path) -> dict[str, Any]:
-    """Return a certificate, of a failed audit too; raise RegistryError for another file."""
+    """Return a certificate, of a failed audit too. Raises RegistryError for another file."""
     return read_json(path, "a certificate of `ldp audit --report`", _require_certificate)
 
 
@@ -91,9 +91,9 @@ def _require_certificate(certificate: Any) -> None:
 
 
 def read_certificates(paths: Sequence[Path]) -> Certificates:
-    """Return the contents of certificates; for a mechanism with several audits, a weak one if there
-    is one. Raise RegistryError for a file that is no certificate, says that something failed, or
-    contradicts the mechanism that its parameters make."""
+    """Return the contents of certificates. For a mechanism with several audits, it is a weak one if
+    there is one. Raise RegistryError for a file that is no certificate, says that something failed,
+    or contradicts the mechanism that its parameters make."""
     audits, client = dict[str, Certified](), False
     for path in paths:
         document = read_certificate(path)
@@ -131,7 +131,7 @@ def _require_true(entry: Mapping[str, Any]) -> None:
 
 
 def _memoised(entry: Mapping[str, Any]) -> Any:
-    """Return what an entry says of memoised reports; without that, the entry of an infinite
+    """Return what an entry says of memoised reports. Without that, returns the entry of an infinite
     lifetime."""
     return {"lifetime": None, "at_least": 0.0} if entry["memoised"] is None else entry["memoised"]
 

@@ -43,9 +43,9 @@ class Group(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """Sealed reports that a relay shuffles together. `size`: bytes of each report; `lateness`: how
-    long after sealing a relay forwards them; `messages`: number of messages that one person's
-    record becomes; if more than one, a device's batch is one record. `is_daily`: whether the
+    """Sealed reports that a relay shuffles together. `size`: bytes of each report. `lateness`: how
+    long after sealing a relay forwards them. `messages`: number of messages that one person's
+    record becomes. If more than one, a device's batch is one record. `is_daily`: whether the
     reports of a relay's batch are all of one day of sealing."""
 
     size: int
@@ -59,7 +59,7 @@ NOBODY = "name an owner"
 
 
 class Metric(NamedTuple):
-    """One version of one metric. `dictionary`: the file of its candidates, if it has one; `epoch`:
+    """One version of one metric. `dictionary`: the file of its candidates, if it has one. `epoch`:
     length of an epoch where responses are memoised by epoch."""
 
     name: str
@@ -88,7 +88,7 @@ class Metric(NamedTuple):
     """People about whom the plan of the metric states its error."""
     sealing_key: str | None = None
     """Fingerprint of the only key that messages for a shuffler are sealed to, so that no choice of
-    a key tells people apart; None for other metrics."""
+    a key tells people apart. It is None for other metrics."""
 
     @property
     def needs_shuffler(self) -> bool:
@@ -120,7 +120,7 @@ class Metric(NamedTuple):
         return ", ".join(sorted(parts - {"", "epoch", "public"}))
 
     def cleaned(self, value: Any) -> Any:
-        """Return the value to encode: cleaned, or `other`; for a joint metric a tuple of such
+        """Return the value to encode: cleaned, or `other`. For a joint metric it is a tuple of such
         values. A NaN becomes minus infinity, and what is not Unicode in a text becomes U+FFFD. What
         is not a value of the metric is returned as it is: the metric's mechanism rejects it."""
         if self.members and isinstance(value, tuple) and len(value) == len(self.members):
@@ -155,8 +155,8 @@ class Metric(NamedTuple):
 
     @property
     def silent(self) -> str:
-        """Values that are recorded but never sent, as text; "" if there are none. A missing report
-        tells that such a value was recorded."""
+        """Values that are recorded but never sent, as text. It is "" if there are none. A missing
+        report tells that such a value was recorded."""
         if self.members:
             return next((f"{m.silent} in {m.name}" for m in self.members if m.silent), "")
         if self.mechanism.spelling:
@@ -217,19 +217,21 @@ class Metric(NamedTuple):
 
 
 def _number(value: Any) -> Any:
-    """Return the value; for a NaN of any numeric type minus infinity, which is below all bounds."""
+    """Return the value. For a NaN of any numeric type, returns minus infinity, which is below all
+    bounds."""
     if isinstance(value, Decimal):
         return -math.inf if value.is_nan() else value
     return -math.inf if isinstance(value, Real) and value != value else value
 
 
 def listed_in(mechanism: CatalogueMechanism) -> tuple[str, ...]:
-    """Return the categories of the values of `mechanism`, or of its numbers; empty without."""
+    """Return the categories of the values of `mechanism`, or of its numbers. The result is empty
+    without categories."""
     return mechanism.listed or mechanism.by or ()
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the bytes of a file; raise RegistryError if it cannot be read."""
+    """Return the bytes of a file. Raises RegistryError if it cannot be read."""
     try:
         return bytes_of(path)
     except OSError as error:

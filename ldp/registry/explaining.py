@@ -125,7 +125,7 @@ def explanation(
 ) -> dict[str, Any]:
     """Return the explanation of one metric, or of all, as JSON-ready data (docs/embedding.md).
 
-    `belief`: prior probability that somebody gave the first of two answers; the second has the
+    `belief`: prior probability that somebody gave the first of two answers. The second has the
     rest. `certainty`: share of right guesses for which the number of linked reports is stated.
     Raises RegistryError for an unknown metric, ParameterError for shares outside (0, 1).
     """
@@ -201,7 +201,7 @@ def marks_lines(marks: Mapping[str, Any]) -> list[str]:
 
 
 def label(registry: Registry, name: str) -> Label:
-    """Return the label of a metric for its tables; raise RegistryError for an unknown metric."""
+    """Return the label of a metric for its tables. Raises RegistryError for an unknown metric."""
     metric = registry.metric(name)
     caps = registry.groups[metric.group].caps
     stated: dict[str, Any] = {
@@ -262,9 +262,9 @@ def _metric(registry: Registry, metric: Metric, belief: float, certainty: float)
 
 def _linked(registry: Registry, metric: Metric, belief: float, certainty: float) -> dict[str, Any]:
     """Return how many reports, epochs or values (`unit`) about one answer have to be linked for a
-    guess to be right with probability `certainty`: `least`, None if no number of them is enough;
+    guess to be right with probability `certainty`: `least`, None if no number of them is enough.
     `affordable`: how many of them a lifetime cap pays for, which other metrics share if
-    `is_shared`; `windows`: the fewest windows in which the least number of reports is sent."""
+    `is_shared`. `windows`: the fewest windows in which the least number of reports is sent."""
     pairs = (permanent_outcomes if metric.memoise else outcomes)(metric.mechanism)
     masses = [[(float(one.first), float(one.second)) for one in classes] for classes in pairs]
     least, is_exact = min(linked_reports(pair, belief, certainty) for pair in masses)
@@ -321,7 +321,7 @@ def _meaning(epsilon: float, belief: float) -> dict[str, float | None]:
 
 
 def metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
-    """Yield the sentences of an explanation about the metric `name`; the first says what it
+    """Yield the sentences of an explanation about the metric `name`. The first says what it
     asks."""
     metric, belief = data["metrics"][name], data["belief"]
     window = timedelta(seconds=metric["window_seconds"])

@@ -18,10 +18,10 @@ class Label:
     """Privacy label of a metric: the epsilon of one whole report, and the caps of its group, in
     every fixed `window` and for life (that of the device, where it is less).
 
-    `memoise` is "", "epoch" or "per-value"; `window` and `epoch` are lengths in words, such as
-    "1 day". Where a shuffler is trusted the three epsilons are infinite, and the `shuffled` ones
-    hold behind an honest relay; elsewhere the `shuffled` ones are 0. Raises ParameterError for
-    anything else.
+    `memoise` is "", "epoch" or "per-value". `window` and `epoch` are lengths in words, such as "1
+    day". Where a shuffler is trusted the three epsilons are infinite, and the `shuffled` ones hold
+    behind an honest relay. Elsewhere the `shuffled` ones are 0. Raises ParameterError for anything
+    else.
     """
 
     metric: str

@@ -16,7 +16,7 @@ from ldp.registry.value_files import value_lines
 
 SELECTORS = dict.fromkeys([*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
 SELECTORS |= dict.fromkeys([0xAD, 0x200B, 0x200E, 0x200F, 0x2060, 0xFEFF])
-"""Variation selectors, and signs without width that change no letter; those that join do."""
+"""Variation selectors, and signs without width that change no letter. Those that join do."""
 _CODE = re.compile(r" *(0[0-9]|\+[0-9]{6}).*")
 """Beginning of a code, a phone number or a date, which numbers seldom have."""
 _NINES = re.compile(r"-?9+(\.0+)?")

@@ -26,8 +26,8 @@ def posterior(prior: float, epsilon: float) -> float:
 
 
 def epsilon_text(epsilon: float, digits: int = 4) -> str:
-    """Return an epsilon as text, rounded up to `digits` significant digits; "unlimited" without a
-    bound."""
+    """Return an epsilon as text, rounded up to `digits` significant digits. It is "unlimited"
+    without a bound."""
     return "unlimited" if math.isinf(epsilon) else rounded_up(epsilon, digits)
 
 
@@ -86,7 +86,7 @@ def guess_sentence(
 def caps_sentence(
     length: str, window_epsilon: float, lifetime_epsilon: float, memoise: str | bool = ""
 ) -> str:
-    """Return the caps in words; `length` is that of a window, such as "1 day". Caps on a metric
+    """Return the caps in words. `length` is that of a window, such as "1 day". Caps on a metric
     memoised per value are stated with their condition."""
     window, span = f"window of {length} (fixed, UTC)", length
     if length == "1 day":

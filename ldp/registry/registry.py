@@ -48,7 +48,7 @@ class Registry(Contents):
         return cls(*read_registry(Path(path)))
 
     def metric(self, name: str) -> Metric:
-        """Return the metric of a name; raise RegistryError, with the nearest name, if unknown."""
+        """Return the metric of a name. Raises RegistryError, with the nearest name, if unknown."""
         if name not in self.metrics:
             raise self._error(f"no metric {name!r}{nearest(name, self.metrics)}")
         return self.metrics[name]
@@ -247,7 +247,7 @@ class Registry(Contents):
         return self.capped(group) | ({"changing_per_value": changing} if changing else {})
 
     def _changing_per_value(self, group: str) -> float:
-        """Return the epsilon of one window of a group where values change; 0 where nothing is
+        """Return the epsilon of one window of a group where values change. It is 0 where nothing is
         memoised per value."""
         cap, changing, charged = self.groups[group].caps.window_epsilon, [0.0], [0.0]
         is_within = True
@@ -318,7 +318,7 @@ class Registry(Contents):
     def marks(self) -> int:
         """Return the largest number of groups of devices that the clear part of one period's
         batches separates. It is the product, over the metrics with public presence, of the possible
-        numbers of reports, 0 to `most_reports`; hidden metrics always send the same number."""
+        numbers of reports, 0 to `most_reports`. Hidden metrics always send the same number."""
         metrics = self.metrics.values()
         return math.prod(1 + self.most_reports(m) for m in metrics if m.presence == "public")
 

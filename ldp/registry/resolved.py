@@ -1,6 +1,6 @@
 """Registry as JSON for clients in other languages: nothing is left to compute but the reports.
 
-`ldp registry export` writes these bytes, and a collector serves them; an app bundles them or pins
+`ldp registry export` writes these bytes, and a collector serves them. An app bundles them or pins
 their SHA-256. `docs/wire.md`, section 13, is the specification.
 """
 

@@ -121,7 +121,7 @@ def _require_record(record: Any) -> None:
 
 def state_of(registry: Registry, record: Mapping[str, Any] | None, folder: Path) -> str:
     """Return in words whether the registry was signed off, and whether it or a file changed since.
-    `record`: the record of the sign-off, None without; `folder`: that of its certificates."""
+    `record`: the record of the sign-off, None without. `folder`: that of its certificates."""
     if record is None:
         return "not signed off"
     agreed = f"signed off by {record['name']} on {record['date']}"

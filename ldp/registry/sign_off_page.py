@@ -161,7 +161,7 @@ def _files(registry: Registry, certificates: Certificates) -> Iterator[str]:
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table; a head that ends in "|number" is of a column of numbers."""
+    """Return a table. A head that ends in "|number" is of a column of numbers."""
     columns = [head.partition("|")[::2] for head in heads]
 
     def cells(tag: str, texts: Iterable[str]) -> str:

@@ -111,8 +111,8 @@ LEAST_SHUFFLED = 0.01
 
 
 class Contents(NamedTuple):
-    """Contents of a metrics.toml. `lifetime_epsilon`: cap for life of all groups together;
-    `development`: whether its reports are a developer's own, which no other registry counts;
+    """Contents of a metrics.toml. `lifetime_epsilon`: cap for life of all groups together.
+    `development`: whether its reports are a developer's own, which no other registry counts.
     `sealing_keys`: fingerprints of the keys that devices may seal reports to."""
 
     path: Path
@@ -125,7 +125,7 @@ class Contents(NamedTuple):
 
 
 def read_registry(path: Path) -> Contents:
-    """Return the contents of a metrics.toml; raise RegistryError with a line for each mistake: the
+    """Return the contents of a metrics.toml. Raises RegistryError with a line for each mistake: the
     place and the remedy."""
     document = read_toml(path)
     with errors_in(str(path), RegistryError):
@@ -256,7 +256,7 @@ class _Metrics:
         self.metrics = dict[str, Metric]()
 
     def read(self, name: str, keys: Any) -> None:
-        """Add the metric of a section; raise an LdpError that names the key."""
+        """Add the metric of a section. Raises an LdpError that names the key."""
         if len(name) > MOST_NAME:
             raise RegistryError(f"a metric's name has {MOST_NAME} bytes at most")
         values = read_keys(keys, METRIC, may_have_others=True)
@@ -423,7 +423,7 @@ def _mechanism(
     path: Path, keys: dict[str, Any], identity: tuple[str, ...], members: tuple[Metric, ...]
 ) -> CatalogueMechanism:
     """Return the mechanism of a metric, from its preset's parameters and its own keys. A missing
-    seed is derived from product, metric and version; categories may be a file; a joint metric has
+    seed is derived from product, metric and version. Categories may be a file. A joint metric has
     the mechanisms of its members."""
     parameters: dict[str, Any] = {}
     if "preset" in keys:
@@ -471,7 +471,7 @@ def _parameter_names() -> set[str]:
 
 
 def _kind(name: Any, has_preset: bool) -> type[CatalogueMechanism]:
-    """Return the mechanism class with a `name` that a metric can have; raise RegistryError."""
+    """Return the mechanism class with a `name` that a metric can have. Raises RegistryError."""
     if name is None:
         note = " (the preset's was never published)" if has_preset else " or preset"
         raise RegistryError(f"needs mechanism{note}; docs/registry.md lists them")

@@ -49,7 +49,7 @@ class Bounds:
         return (self.high - self.low) / 2
 
     def mapped(self, values: Floats) -> Floats:
-        """Return `values`, shape (n, columns), clipped and mapped to [-1, 1]; NaN counts as the
+        """Return `values`, shape (n, columns), clipped and mapped to [-1, 1]. NaN counts as the
         middle, because an error would reveal that somebody has no number."""
         inside = np.clip(np.where(np.isnan(values), self.middle, values), self.low, self.high)
         return np.clip((inside - self.middle) / self.half, -1.0, 1.0)

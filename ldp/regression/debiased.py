@@ -55,7 +55,7 @@ class Sparse:
 def nonnegative_path(design: Design, target: Floats, equations: int) -> Sparse:
     """Return the fit whose penalty has the least cross-validation.
 
-    `target`: shape (equations,), of unit variance; `equations`: number of equations that constrain
+    `target`: shape (equations,), of unit variance. `equations`: number of equations that constrain
     the fit. Time: a pass over the columns for each of some 20 penalties.
     """
     work = _Working(design, target)
@@ -95,8 +95,8 @@ def refit(design: Design, target: Floats, fit: Sparse, equations: int) -> Sparse
 def debias(design: Design, fit: Sparse, left: float, scale: float) -> tuple[Floats, Floats]:
     """Return the coefficients without shrinkage and their standard errors, of every column: shape
     (columns,) each. `left`: part of a column that those in the fit leave, 1 - df / n where all
-    equations have the same weight; `scale`: variance of the residuals for each degree of freedom;
-    two columns that are the same have an infinite error, as has a column without information."""
+    equations have the same weight. `scale`: variance of the residuals for each degree of freedom.
+    Two columns that are the same have an infinite error, as has a column without information."""
     information = design.norms**2 * max(1 - MOST, left)
     if fit.chosen.size:
         information[fit.chosen] = 1 / inverse_diagonal(design.gram(fit.chosen, fit.chosen))
@@ -135,9 +135,9 @@ class _Working:
         return z
 
     def fit_with(self, new: Places, z: Floats, penalty: float) -> Sparse:
-        """Return the fit of all columns that have passed, with the `new` ones; `z`: scores of all
+        """Return the fit of all columns that have passed, with the `new` ones. `z`: scores of all
         columns. More than PORTION new columns enter in portions, the largest scores first. Before
-        each portion, columns without a coefficient leave; the portion is taken from the columns
+        each portion, columns without a coefficient leave. The portion is taken from the columns
         that still pass."""
         self.has_passed[new] = True
         while True:

@@ -14,7 +14,7 @@ is in the interval unless g rejects it: of all b with u'b = t the nearest has th
     (t - u'b~)**2 / u' W u,   b~ = A~**-1 r~,   W = A~**-1 C(b) A~**-1,
 
 compared with the quantile of one squared normal number. C at b~ gives the delta method (the
-sandwich) and its standard errors; C at the b that is tested gives an interval that holds where A~
+sandwich) and its standard errors. C at the b that is tested gives an interval that holds where A~
 is hardly above its noise, and has no end where A may be singular (Fieller 1954; every interval that
 holds must be so, Gleser and Hwang 1987). It covers what the moments without noise would give.
 """
@@ -43,7 +43,7 @@ LAPLACE_EXCESS = 3.0
 @dataclass(frozen=True, eq=False)
 class Equations:
     """Noisy equations A b = r: `xx`, shape (columns, columns), symmetric, and `xy`, shape
-    (columns,), with the variances of their noise, of the same shapes; an entry without noise has 0.
+    (columns,), with the variances of their noise, of the same shapes. An entry without noise has 0.
 
     `excess`: the largest excess kurtosis of the noise, 0 where it is normal, 3 for Laplace noise.
     """
@@ -80,7 +80,7 @@ class Equations:
 
     def signal(self, intercept: bool) -> float:
         """Return the mean over the features of the square, in standard errors, of what the moments
-        say of a feature and the target beyond a constant; for pure noise its mean is 1. With
+        say of a feature and the target beyond a constant. For pure noise its mean is 1. With
         `intercept` the last column is the constant's.
 
         The quantity that is squared is g(b), at the b of a constant, where C(b) is diagonal.

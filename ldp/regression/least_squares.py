@@ -1,7 +1,7 @@
 """Least squares with standard errors that include what the fit does not explain.
 
-Equations have unit variance: the caller divides rows by their standard deviations. A column that
-is not in the fit adds to the residuals, so errors are scaled by the residuals' variance.
+Equations have unit variance: the caller divides rows by their standard deviations. A column that is
+not in the fit adds to the residuals. So errors are scaled by the residuals' variance.
 """
 
 import math
@@ -47,7 +47,7 @@ class Design(Protocol):
 class LeastSquaresFit:
     """Least squares of `target` on some columns.
 
-    `coefficients`, `std_errors`: shape (columns,); the error is infinite for a column that the
+    `coefficients`, `std_errors`: shape (columns,). The error is infinite for a column that the
     others determine. `residual`: shape (equations,); `scale` = max(1, its variance), which the
     errors include.
     """
@@ -89,8 +89,9 @@ def inverse_diagonal(gram: Floats) -> Floats:
 
 
 def _solved(gram: Floats, right: Floats) -> tuple[Floats, Floats] | None:
-    """Return gram**-1 right and the diagonal of gram**-1, by Cholesky; None where an eigenvalue may
-    lie below SINGULAR times the largest: their ratio is at most that of the 1-norms."""
+    """Return gram**-1 right and the diagonal of gram**-1, by Cholesky. Returns None where an
+    eigenvalue may lie below SINGULAR times the largest: their ratio is at most that of the
+    1-norms."""
     from scipy.linalg import lapack
 
     factor, failed = lapack.dpotrf(gram, lower=True)
@@ -107,7 +108,7 @@ def _solved(gram: Floats, right: Floats) -> tuple[Floats, Floats] | None:
 
 
 def _solved_by_eigenvalues(gram: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """Return what `_solved` does, by the pseudoinverse; the diagonal is infinite for columns that
+    """Return what `_solved` does, by the pseudoinverse. The diagonal is infinite for columns that
     others determine."""
     values, vectors = np.linalg.eigh(gram)
     is_regular = values > SINGULAR * values[-1]

@@ -24,7 +24,7 @@ class Moments:
     """Released moments: X'X (symmetric), X'y, the smallest eigenvalue of X'X (None where it was not
     released), and the scales of their noise. Everything computed from them is free.
 
-    `variances`: those of the noise on X'X and X'y, of their shapes; without them the noise is a
+    `variances`: those of the noise on X'X and X'y, of their shapes. Without them the noise is a
     curator's, X'X the mean of a noisy matrix and its transpose.
     """
 

@@ -46,7 +46,7 @@ the likelihood has no largest value inside: a share is estimated at 0 or 1."""
 class OutcomeDesign:
     """Design of a survey: P(yes | yes) and P(yes | no) of an answer, given the outcome.
 
-    `yes_if_no_variance`: variance of P(yes | no) where a part of it is estimated; both
+    `yes_if_no_variance`: variance of P(yes | no) where a part of it is estimated. Both
     probabilities move alike. Any binary mechanism is a design, such as `rr` of epsilon E with
     yes_if_yes = e**E / (e**E + 1). Raises ParameterError for probabilities outside [0, 1], and for
     two that are equal.
@@ -169,7 +169,8 @@ class RandomizedOutcomeRegression:
     at_edge_: int
     _likelihood: tuple[Floats, Floats, Floats, Floats] | None
     _step: Floats
-    """Most that a lie moves each coefficient, less where lies are frequent; 0 for many lies."""
+    """Most that a lie moves each coefficient, less where lies are frequent. It is 0 for many
+    lies."""
 
     def __init__(
         self, design: OutcomeDesign, model: Literal["linear", "logistic"] = "linear"
@@ -190,11 +191,11 @@ class RandomizedOutcomeRegression:
         """Fit the answers `y`, 0 or 1, shape (rows,), to the covariates `X`, shape (rows,
         features), and return this object.
 
-        `weights`: of the rows, above 0, as 1 / P(selected); `strata`: those of the sample, of two
+        `weights`: of the rows, above 0, as 1 / P(selected). `strata`: those of the sample, of two
         rows each at least. `of_people`, for the linear model only: whether errors are about the
-        outcomes of these people, so that only the randomisation causes them; else about the
-        population of which they are a random sample. Raises ParameterError for other
-        numbers, and DecodeError where the covariates do not determine the coefficients.
+        outcomes of these people, so that only the randomisation causes them. Else they are about
+        the population of which they are a random sample. Raises ParameterError for other numbers,
+        and DecodeError where the covariates do not determine the coefficients.
         """
         require_one_index({"X": X, "y": y, "weights": weights, "strata": strata})
         answers, columns = _numbers(y), _columns(X)
@@ -266,8 +267,8 @@ class RandomizedOutcomeRegression:
 
     @property
     def std_errors_(self) -> Floats:
-        """Standard errors, shape (features + 1,), the intercept last; infinite where the fit did
-        not converge."""
+        """Standard errors, shape (features + 1,), the intercept last. They are infinite where the
+        fit did not converge."""
         return np.asarray(np.sqrt(np.diag(self.covariance_)))
 
     def coefficient_intervals(self, level: float = 0.95, *, wald: bool = False) -> Floats:
@@ -301,7 +302,7 @@ class RandomizedOutcomeRegression:
 
     def _end(self, x: Floats, y: Floats, b: Floats, step: float) -> float:
         """Return the end of the profile likelihood's interval for the last coefficient, `step` from
-        its estimate by Wald; infinite where none is found (Venzon and Moolgavkar 1988). The
+        its estimate by Wald. It is infinite where none is found (Venzon and Moolgavkar 1988). The
         likelihood falls there as far as at Wald's end if it were a parabola: further where a part
         of P(yes | no) was estimated."""
         weight = np.ones(len(y))
@@ -433,7 +434,7 @@ def _expit(predictor: Floats) -> Floats:
 
 
 def _numbers(values: ArrayLike) -> Floats:
-    """Return numbers as they are, NaN for masked ones; raise ParameterError for texts."""
+    """Return numbers as they are, NaN for masked ones. Raises ParameterError for texts."""
     try:
         return np.asarray(unmasked(values), np.float64)
     except (TypeError, ValueError) as error:
@@ -441,7 +442,7 @@ def _numbers(values: ArrayLike) -> Floats:
 
 
 def _columns(X: ArrayLike) -> Floats:
-    """Return the covariates with a column of ones at the end; raise ParameterError unless `X` has
+    """Return the covariates with a column of ones at the end. Raises ParameterError unless `X` has
     two dimensions and finite numbers."""
     table = _numbers(X)
     if table.ndim != 2 or not len(table) or not np.isfinite(table).all():

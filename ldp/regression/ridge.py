@@ -17,7 +17,8 @@ FAILURE = 0.05
 
 
 def none(moments: Moments) -> Floats:
-    """Return the coefficients without a ridge (SSP); arbitrary where noise made X'X singular."""
+    """Return the coefficients without a ridge (SSP). They are arbitrary where noise made X'X
+    singular."""
     return constant(moments, 0.0)
 
 

@@ -1,7 +1,7 @@
 """Moments of a regression from signs of products, one a report.
 
 A person's row is (1, x, y), mapped to [-1, 1]. The products of its entries, but 1 * 1, are its
-coordinates; a report is one randomised sign of one of them.
+coordinates. A report is one randomised sign of one of them.
 """
 
 import math
@@ -54,9 +54,9 @@ def from_signs(reports: Ints, signs: Ints, *, epsilon: float, features: int) -> 
         mean_j = middle_j + half_j v_j,  v_j = c signs_j / reports_j
         variance_j = half_j**2 (c**2 - v_j**2) / reports_j <= half_j**2 c**2 / reports_j
 
-    The variances are those of people drawn at random; v_j has two more signs of each kind there, so
-    that few signs, which may be alike, hide none (Agresti and Coull 1998), and is clipped to [-1,
-    1]. A scale is the largest bound of a standard error among its entries.
+    The variances are those of people drawn at random. In them v_j has two more signs of each kind,
+    so that few signs, which may be alike, hide none (Agresti and Coull 1998), and is clipped to
+    [-1, 1]. A scale is the largest bound of a standard error among its entries.
     """
     coordinates, c = Coordinates.of(features), keep_ratio(epsilon)
     divisors = np.maximum(reports, 1)

@@ -1,7 +1,7 @@
 """The three drawings of a page: bars on one axis, a histogram and a grid.
 
-Each is a function of the rows of a result. It adds to each row its place, as a share of an axis;
-the macros of `drawings.html` draw the row there.
+Each is a function of the rows of a result. It adds to each row its place, as a share of an axis.
+The macros of `drawings.html` draw the row there.
 """
 
 import math
@@ -45,7 +45,8 @@ class Axis:
     is_log: bool = False
 
     def place(self, number: Number, otherwise: float = 0.0) -> float:
-        """Return the place of a `number` on the axis, from 0 to 1; for None return `otherwise`."""
+        """Return the place of a `number` on the axis, from 0 to 1. For None, returns
+        `otherwise`."""
         if number is None:
             return otherwise
         if self.is_log and number <= 0:
@@ -144,8 +145,9 @@ def are_even(bins: PictureRows) -> bool:
 
 
 def _widths(bins: PictureRows) -> list[float]:
-    """Return the drawn width of each bin: 1 if all bins have the same width; else the number of
-    doublings from edge to edge, and for a bin at 0 or with an open edge the mean of the others."""
+    """Return the drawn width of each bin: 1 if all bins have the same width. Else it is the number
+    of doublings from edge to edge, and for a bin at 0 or with an open edge the mean of the
+    others."""
     if are_even(bins):
         return [1.0] * len(bins)
     spans = [_doublings(row["bin_low"], row["bin_high"]) for row in bins]
@@ -154,12 +156,13 @@ def _widths(bins: PictureRows) -> list[float]:
 
 
 def _doublings(low: Number, high: Number) -> float:
-    """Return the number of doublings from one edge to the other; 0 where it is not defined."""
+    """Return the number of doublings from one edge to the other. It is 0 where it is not
+    defined."""
     return abs(math.log2(high / low)) if low and high and low * high > 0 else 0.0
 
 
 def place_among(bins: PictureRows) -> Callable[[Number, float], float]:
-    """Return the function from a number to its place on the axis of `bins`, from 0 to 1; for None
+    """Return the function from a number to its place on the axis of `bins`, from 0 to 1. For None
     it returns `otherwise`."""
     widths, is_even = _widths(bins), are_even(bins)
     starts = [0.0, *accumulate(widths)]

@@ -10,7 +10,7 @@ JOINERS = {"\N{ZERO WIDTH JOINER}", *map(chr, range(0xE0020, 0xE0080))}
 
 
 MOST_LETTERS = 120
-"""Most characters of a value on the page; the CSV has it whole."""
+"""Most characters of a value on the page. The CSV has it whole."""
 
 
 def percent(share: float) -> str:

@@ -110,7 +110,8 @@ def holds(row: Facts, known: float) -> bool:
 
 def _visible_bins(level: float, statistics: PictureRows, bins: PictureRows) -> PictureRows:
     """Return the bins from the first to the last in which an estimate stands out from the noise of
-    all bins, or a statistic lies, with one more on each side; all bins if there are none."""
+    all bins, or a statistic lies, with one more on each side. Returns all bins if there are
+    none."""
     miss = (1 - level) / max(1, len(bins))
     reach = NormalDist().inv_cdf(1 - miss)
     numbers = [row["estimate"] for row in statistics if row["statistic"] != "variance"]

@@ -1,8 +1,8 @@
-"""Results as a page that opens from disk and loads nothing; labels are HTML text.
+"""Results as a page that opens from disk and loads nothing. Labels are HTML text.
 
 Each kind of file has a face, a module of its own: what must be known to trust the file, and the
 data of its tables and drawings. Places in drawings are shares of an axis; `page.html` only sets
-them. `page.js`, which becomes part of the page, sorts, searches and folds long tables; everything
+them. `page.js`, which becomes part of the page, sorts, searches and folds long tables. Everything
 can be read without it.
 """
 
@@ -32,7 +32,7 @@ from ldp.tables.saved import Facts, SavedResult
 from ldp.tables.truth import numbers_by_category, true_numbers
 
 MOST_ROWS = 1000
-"""Most discovered values on a page, and most others; more are counted, and left to the CSV."""
+"""Most discovered values on a page, and most others. More are counted, and left to the CSV."""
 MOST_FOLDED = 100
 """Most rows on each day but the last, where a page has several days."""
 
@@ -80,8 +80,8 @@ def render(
     """Return the page as HTML text, with one section for each file.
 
     `truth` (value -> count), one for all or one for each of the results about values and numbers,
-    is drawn beside the estimates; `title` (by default metrics and days) stands above; `registry`
-    states what metrics are about and who owns them; `intro`: text on how the reports were counted;
+    is drawn beside the estimates. `title` (by default metrics and days) stands above. `registry`
+    states what metrics are about and who owns them. `intro`: text on how the reports were counted.
     `above`: HTML below it, before the sections. Raises DecodeError if the only truth names no
     candidate of any file, or if one of several names none of its file. Where the only truth names
     candidates of some files, the others are shown without it.
@@ -132,7 +132,7 @@ def _intro(files_read: Sequence[SavedResult]) -> str:
 
 
 def _metric(file: SavedResult) -> str:
-    """Return the metric of a file; "" if the file is of no metric or of several."""
+    """Return the metric of a file. Returns "" if the file is of no metric or of several."""
     metrics = {label.metric for label in file.labels}
     return metrics.pop() if len(metrics) == 1 else ""
 

@@ -19,7 +19,7 @@ FRESH = "", ""
 
 
 def report_epsilon(file: SavedResult) -> float:
-    """Return the epsilon of one whole report of a `file`; for a part of a joint metric this is more
+    """Return the epsilon of one whole report of a `file`. For a part of a joint metric this is more
     than the epsilon of the part."""
     epsilon: float = math.inf if file.facts["epsilon"] is None else file.facts["epsilon"]
     return max([epsilon, *(label.report_epsilon for label in file.labels)])

@@ -55,7 +55,7 @@ def in_order(results: Sequence[SavedResult]) -> list[list[SavedResult]]:
 
 
 def why_not_tested(days: Sequence[SavedResult]) -> str:
-    """Return why differences between these days cannot be tested; "" if they can."""
+    """Return why differences between these days cannot be tested. Returns "" if they can."""
     for result in days:
         if result.facts.get("warning"):
             return f"{result.name} claims no error rate"
@@ -67,7 +67,7 @@ def why_not_tested(days: Sequence[SavedResult]) -> str:
 
 
 def _points_of(result: SavedResult) -> dict[str, SharePoint]:
-    """Return the share of each value on one day; without reports there is none."""
+    """Return the share of each value on one day. Without reports there is none."""
     if not (n := result.facts["reports"]):
         return {}
     variance = (result.facts.get("tail", 1.0) * result.numbers("std_error") / n) ** 2
@@ -177,7 +177,7 @@ def _step(change: ShareChange | None, alpha: float) -> dict[str, Any] | None:
 def _spark(
     points: Sequence[SharePoint | None], days: Sequence[str], beyond: Sequence[bool]
 ) -> Mapping[str, Any]:
-    """Return the places of the points, intervals and line of a trend; the highest is at the top."""
+    """Return the places of the points, intervals and line of a trend. The highest is at the top."""
     top: float = max([1e-12, *(max(point.high, point.share) for point in points if point)])
     step = (SPARK_WIDTH - 10) / max(1, len(points) - 1)
 

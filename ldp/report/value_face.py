@@ -194,7 +194,7 @@ def _error_rate(summary: Facts, alpha: str) -> str:
 
 def _unexplained(results: SavedResult) -> dict[str, Any]:
     """Return how many reports no candidate explains, with the standard error, None where it is not
-    known; `zero`: whether there may be no such report."""
+    known. `zero`: whether there may be no such report."""
     summary = results.facts
     count, error = summary["unexplained"], summary["unexplained_std_error"]
     is_zero = count <= _reach(summary) * (error or 0.0)
@@ -208,8 +208,8 @@ def _reach(summary: Facts) -> float:
 
 
 def _answers(summary: Facts) -> dict[str, Any] | None:
-    """Return how many answers people have on average, with an interval; None where a value is not a
-    set of answers."""
+    """Return how many answers people have on average, with an interval. Returns None where a value
+    is not a set of answers."""
     keys = ("at_most", "answers_each", "answers_each_std_error")
     if not summary.keys() >= {*keys}:
         return None

@@ -1,6 +1,6 @@
 """Reports of whole populations in bulk: the same channel and bytes as the device encoder.
 
-Noise comes from a numpy Generator, so this is for simulation only; a device uses
+Noise comes from a numpy Generator, so this is for simulation only. A device uses
 `mechanism.encoder()`. The same cell-by-cell audit tests both.
 """
 
@@ -49,7 +49,7 @@ def draw_reports(
     payloads) in batches of 65,536. `population`: a Population, or a column of values.
 
     Every batch is a random subset of the people who have not reported yet (multivariate
-    hypergeometric) in random order, so memory is one batch whatever the population.
+    hypergeometric) in random order. So memory is one batch whatever the population.
     """
     generator = generator_of(generator)
     population = limited(mechanism, Population.of(population), generator)
@@ -89,8 +89,9 @@ def message_counts(
 def limited(
     mechanism: CatalogueMechanism, population: Population, generator: Generator
 ) -> Population:
-    """Return the population after devices limited their sets of answers; unchanged if no set is too
-    large. Raises ParameterError for a set that is too large in a member of a joint metric."""
+    """Return the population after devices limited their sets of answers. It is unchanged if no set
+    is too large. Raises ParameterError for a set that is too large in a member of a joint
+    metric."""
     if mechanism.answers != "sets":
         return population
     most: Any = mechanism.at_most_answers
@@ -207,7 +208,7 @@ def _indexes(
 
 def draw_signs(mechanism: Mechanism, cells: Ints, generator: Generator) -> tuple[Ints, Ints]:
     """Draw, for reports whose values touch `cells`, the columns that they name, and 1 where their
-    sign is minus; int64 arrays, shape of `cells`."""
+    sign is minus. Both are int64 arrays with the shape of `cells`."""
     columns = generator.integers(0, mechanism.shape.columns, size=cells.size)
     is_true = bulk.bernoulli_each(generator, threshold(mechanism.channel.touched), cells.size)
     return columns, bulk.negative_signs(columns, cells) ^ ~is_true.astype(np.int64) & 1

@@ -69,7 +69,7 @@ def _population(weights: Mapping[str, float], most: int) -> Population:
 
 
 def _shipped(package: str, name: str) -> Path:
-    """Return the path of a data file of an installed package; raise MissingPackage if the package
+    """Return the path of a data file of an installed package. Raises MissingPackage if the package
     is not installed."""
     try:
         listed = files(package) or []

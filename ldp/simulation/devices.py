@@ -1,6 +1,6 @@
 """Simulated devices: every report through `mechanism.encoder(...).encode(value)`, into the store.
 
-It is for tests of the real client code; `simulate` draws reports of the same distribution in bulk.
+It is for tests of the real client code. `simulate` draws reports of the same distribution in bulk.
 """
 
 import os

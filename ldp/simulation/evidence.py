@@ -1,7 +1,7 @@
 """Evidence of linked reports: the view of an attacker who knows which reports are of one device.
 
 The attacker knows the mechanism and how frequent values are, and guesses by likelihood from the
-exact channel; no attacker does better. `Evidence` is ln P(reports | value), for every stream of
+exact channel. No attacker does better. `Evidence` is ln P(reports | value), for every stream of
 reports and every value: for fresh reports a sum over the reports; where they share a permanent
 response, a sum over all responses that this may be. Sources: Erlingsson et al. 2014, sections 3.2
 and 6 (averaging, and the fingerprint that memoisation gives away).

@@ -60,10 +60,10 @@ class Fleet:
         self._frozen = np.full(self._devices, -1)
 
     def encode(self, devices: Ints, places: Ints) -> tuple[RowNumbers, Bytes, Ints | None]:
-        """Return a report of each of `devices` about the value at `places` of `values`; both int64,
-        shape (reports,). By epoch all reports of a device are about its first value of the epoch.
-        They are rows, payloads, and the numbers of the permanent responses that they are about,
-        None without memoisation; two with one number differ in the instantaneous noise only.
+        """Return a report of each of `devices` about the value at `places` of `values`. Both are
+        int64, shape (reports,). By epoch all reports of a device are about its first value of the
+        epoch. They are rows, payloads, and the numbers of the permanent responses that they are
+        about, None without memoisation. Two with one number differ in the instantaneous noise only.
         """
         if not self._memoise:
             points = [part[places] for part in self._points]
@@ -102,7 +102,7 @@ class Fleet:
         return np.asarray(about[group.ravel()])
 
     def _draw_responses(self, values: Ints, rows: RowNumbers) -> Ints:
-        """Draw new permanent responses to these values in these rows; return their numbers."""
+        """Draw new permanent responses to these values in these rows. Returns their numbers."""
         before = len(self._rows)
         responses = permanent(self._memory, self._points[0][values], rows, self._generator)
         self._rows = np.concatenate([self._rows, rows])
@@ -152,7 +152,7 @@ def _randomised(columns: Ints, chance: int, many: int, generator: Generator) -> 
 
 
 def _coins(chance: int, shape: tuple[int, ...], generator: Generator) -> Bytes:
-    """Return bytes whose bits are 1 with probability chance / 2**64; this probability may be 1."""
+    """Return bytes whose bits are 1 with probability chance / 2**64. This probability may be 1."""
     size = int(np.prod(shape))
     if chance >> 64:
         return np.full(shape, 0xFF, np.uint8)

@@ -31,7 +31,7 @@ def linking(
     """Draw `people` people with the population's frequencies, draw two sets of `reports` reports
     from each device, and return two tests: whether the sets are of one device, whose value did not
     change, or of the devices of two people; and whether the value of one device changed between
-    them. By epoch the two sets are of different epochs; two sets of one epoch are linked as they
+    them. By epoch the two sets are of different epochs. Two sets of one epoch are linked as they
     are per value, and show no change."""
     shares = population.shares
     if np.count_nonzero(shares) < 2:
@@ -60,7 +60,7 @@ def linking(
 def _same_device(first: Evidence, second: Evidence, of: Ints, shares: Floats) -> Floats:
     """Return ln of P(both | one device that holds one value) / P(both | two people), for the
     streams i of `first` and of[i] of `second`. With a permanent response one device has not only
-    its value in both, but also its response and its row; two people have the same row with
+    its value in both, but also its response and its row. Two people have the same row with
     probability 1 / rows."""
     log_prior = log_shares(shares)
     first_log, second_log = first.log_likelihoods(), second.log_likelihoods()[of]

@@ -96,7 +96,7 @@ class Collection:
 
     def _seal(self, group: Group, day: int) -> Iterator[SentReports]:
         """Yield what all devices send of the period that ends after `day`. A group is charged at
-        the ends of its windows, so the window that ends now has only the charges made now."""
+        the ends of its windows. So the window that ends now has only the charges made now."""
         people, noons = self._people, self._scenario.noons
         ends = ending(noons[day], group.caps.window)
         first = next(
@@ -183,7 +183,7 @@ class Collection:
 
     def _first_of_epoch(self, metric: Metric, day: int, owners: Ints) -> Ints:
         """Return the index of the value that each of the people recorded first in the epoch of a
-        day: shape of `owners`; any index for people without a record."""
+        day: shape of `owners`. It is any index for people without a record."""
         assert metric.epoch
         begun = beginning(self._scenario.noons[day], metric.epoch)
         first = int(np.searchsorted(self._scenario.noons, begun))
@@ -192,7 +192,7 @@ class Collection:
         return np.asarray(self._people.values[metric.name][owners, days])
 
     def _draw_records(self, records: Ints, sent: Ints) -> tuple[Ints, Ints]:
-        """Draw `sent` of the `records` of each device; all subsets have the same probability.
+        """Draw `sent` of the `records` of each device. All subsets have the same probability.
         Return the places of the devices and the numbers of the records, in random order."""
         most = max(1, int(records.max(initial=0)))
         places, chosen = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -263,9 +263,9 @@ def _grant(
     granted: Ints,
 ) -> None:
     """Write into `granted` how many reports each device may send of each metric, except where its
-    epoch `is_paid`. `order`: in which order a device grants its metrics; `charged`: number of
+    epoch `is_paid`. `order`: in which order a device grants its metrics. `charged`: number of
     prices charged before. All shapes are (devices, members). What was spent, for life and in the
-    window, is a state; devices in one state, and metrics that are granted alike, share the work."""
+    window, is a state. Devices in one state, and metrics that are granted alike, share the work."""
     prices = [Fraction(member.price) for member in members]
     grants = [
         (mode_class(m), m.price, m.reports_per_window, m.mechanism.cost.epsilon) for m in members

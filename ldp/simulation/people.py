@@ -21,9 +21,9 @@ MOST_PERSON_DAYS = 20_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioMetric:
-    """One metric of a scenario. `population`: where values are drawn from; `change`: the daily
-    probability that a person's value is drawn again; `active`: the daily probability that a person
-    records the value; `records`: their number for each day and device."""
+    """One metric of a scenario. `population`: where values are drawn from. `change`: the daily
+    probability that a person's value is drawn again. `active`: the daily probability that a person
+    records the value. `records`: their number for each day and device."""
 
     metric: Metric
     population: Population
@@ -114,8 +114,8 @@ class Scenario:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class People:
     """People who take part from the day `joined` to the day before `left`, int64, shape (people,).
-    `owner`: the owner of each device, int64, shape (devices,); `values`: for every metric the place
-    of each person's value in the population on every day, int64, shape (people, days); `recorded`:
+    `owner`: the owner of each device, int64, shape (devices,). `values`: for every metric the place
+    of each person's value in the population on every day, int64, shape (people, days). `recorded`:
     whether they record it that day, bool, of the same shape, for metrics that are not always
     recorded."""
 

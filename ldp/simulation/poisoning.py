@@ -1,6 +1,6 @@
 """Attacks on estimates: made-up reports, as batches that any collector would take.
 
-Attackers know the mechanism, the candidates and how reports are decoded; each attack chooses the
+Attackers know the mechanism, the candidates and how reports are decoded. Each attack chooses the
 content of some fakes.
 
 Sources: Cao, Jia and Gong 2021, "Data poisoning attacks to local differential
@@ -41,7 +41,7 @@ names most aims."""
 class Scene:
     """Knowledge of an attacker: the mechanism, all candidate `values`, and among them the indices
     of the `targets` and of the values that most people hold (`heavy`). `reads_constant`: whether
-    the decoder reads signs of column 0, which name all values alike; a regression does not."""
+    the decoder reads signs of column 0, which name all values alike. A regression does not."""
 
     mechanism: Mechanism
     values: Sequence[str]
@@ -53,8 +53,8 @@ class Scene:
 @dataclass(frozen=True)
 class Attack:
     """Attack, described in `words`. `reports`: function from (scene, number of fakes, generator) to
-    a batch of fakes; `aims`: function from (scene, generator) to the indices of the values that the
-    attack moves, by default the targets; `way`: 1 to raise them, -1 to lower them."""
+    a batch of fakes. `aims`: function from (scene, generator) to the indices of the values that the
+    attack moves, by default the targets. `way`: 1 to raise them, -1 to lower them."""
 
     words: str
     reports: Callable[[Scene, Ints, int, Generator], ReportArrays]
@@ -92,7 +92,7 @@ def naming_reports(
     scene: Scene, aims: Ints, number: int, generator: Generator, way: int = 1
 ) -> ReportArrays:
     """Return reports that name as many aims as a report can, or with `way` -1 as few: the maximal
-    gain attack. With hashes each fake takes the best of TRIES rows; the column of a sign, and the
+    gain attack. With hashes each fake takes the best of TRIES rows. The column of a sign, and the
     columns of a set, are those with the largest effect."""
     mechanism = scene.mechanism
     rows = _rows(mechanism, number, generator)

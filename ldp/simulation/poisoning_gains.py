@@ -106,7 +106,7 @@ DEFENCES: Mapping[str, Defence] = {
 @dataclass
 class Gain:
     """Means over runs of one attack. `gain`: by defence, in shares of the reports (for a mean, in
-    its units); `discovered`: number of the `aims` attacked values that are discovered; `held`:
+    its units). `discovered`: number of the `aims` attacked values that are discovered. `held`:
     shares of the intervals of all values that hold the honest number, first for intervals that take
     all reports for honest, then for intervals under fakes, NaN where there are none."""
 
@@ -122,7 +122,7 @@ class Gain:
         self, plain: Result, share: float, held_of: Callable[[Any], float], runs: int
     ) -> None:
         """Add the results of one of `runs` runs. `held_of`: function from estimates to the share of
-        their intervals that hold; `plain`: estimates that take all reports for honest."""
+        their intervals that hold. `plain`: estimates that take all reports for honest."""
         self.plain_held += held_of(plain) / runs
         try:
             self.held += held_of(plain.under_fakes(share)) / runs
@@ -154,7 +154,7 @@ TARGETS = 5
 class Laboratory:
     """Experiment: `reports` reports, of which the `share` is fake, of a `population` whose values
     are drawn `runs` times. `targets`: number of values that are attacked, by default TARGETS or
-    half of the values; `defences`: by name, the first being no defence. Raises ParameterError for a
+    half of the values. `defences`: by name, the first being no defence. Raises ParameterError for a
     mechanism or population for which no attack is known, and for all values as targets, because
     what one of them gains another loses."""
 
@@ -174,7 +174,7 @@ class Laboratory:
             raise ParameterError("one target or more, and one run or more are needed")
 
     def honest(self, generator: Generator) -> tuple[Table, Ints]:
-        """Draw the honest reports; return their table and how many hold each value."""
+        """Draw the honest reports. Returns their table and how many hold each value."""
         people = self.reports - fake_reports(self.reports, self.share)
         counts = generator.multinomial(people, self.population.shares)
         values = self.population.values
@@ -182,7 +182,8 @@ class Laboratory:
 
     def gains(self, generator: Generator) -> tuple[list[Gain], dict[str, float]]:
         """Return each attack's gain, and the cost of each defence without an attack: its root mean
-        squared error over all values, divided by that of no defence; 1 where that has none."""
+        squared error over all values, divided by that of no defence. It is 1 where that has
+        none."""
         values, order = self.population.values, np.argsort(self.population.shares, kind="stable")
         number = self.targets or max(1, min(TARGETS, len(values) // 2))
         if number >= len(values) > 1:

@@ -41,7 +41,7 @@ PAIR = ["category", "value"]
 @dataclass(frozen=True, eq=False)
 class Population:
     """Population: `values`, and `counts`, the number of people who hold each value: int64, shape
-    (values,). The values of a joint metric are tuples of texts; those of a metric of several
+    (values,). The values of a joint metric are tuples of texts. Those of a metric of several
     answers are frozensets of texts. Without counts `values` has one row a person, as a column of
     data (`ldp.arrays.column_codes`).
 
@@ -83,7 +83,7 @@ class Population:
 
     @classmethod
     def of(cls, values: Any) -> "Population":
-        """Return the population of a column of values, one row a person; return a population as it
+        """Return the population of a column of values, one row a person. Returns a population as it
         is."""
         return values if isinstance(values, cls) else cls(values)
 
@@ -137,7 +137,7 @@ class Population:
         return dict(zip(self.values, self.numbers.tolist(), strict=True))
 
     def answer_counts(self) -> dict[Any, int]:
-        """Return how many people have each answer in their set; where values are not sets, return
+        """Return how many people have each answer in their set. Where values are not sets, return
         the count of each value."""
         counts = self.truth()
         if not isinstance(self.values[0], frozenset):
@@ -168,8 +168,8 @@ class Population:
         return Population.of_counts(counts)
 
     def to_csv(self) -> str:
-        """Return CSV text `value,count`, or `a,b,count` and so on for tuples, largest first; for
-        sets of answers, one line for each answer."""
+        """Return CSV text `value,count`, or `a,b,count` and so on for tuples, largest first. For
+        sets of answers, it has one line for each answer."""
         first, counts = self.values[0], Counter(self.answer_counts()).most_common()
         if isinstance(first, frozenset):
             counts.sort(key=lambda row: (-row[1], row[0]))
@@ -189,12 +189,12 @@ class Population:
         column: str | None = None,
     ) -> "Population":
         """Read a table `value,count` or `value,frequency` ("-" is standard input), or `value` with
-        one line a person. Numbers by category have `category,value` in place of `value`; a joint
-        metric has `a,b,count` and so on; sets have `answers` in place of `value`, with "|" between.
-        `are_numbers`: whether values are numbers, which are then written as programs write them;
-        `are_sets`: whether they are sets, which may be lists of texts in Parquet; `column`: name of
+        one line a person. Numbers by category have `category,value` in place of `value`. A joint
+        metric has `a,b,count` and so on. Sets have `answers` in place of `value`, with "|" between.
+        `are_numbers`: whether values are numbers, which are then written as programs write them.
+        `are_sets`: whether they are sets, which may be lists of texts in Parquet. `column`: name of
         the column with the values in any table with one line a person. Raises ParameterError with
-        the line of the first mistake; in a private file an empty value is no value."""
+        the line of the first mistake. In a private file an empty value is no value."""
         reading = reading._replace(takes_lists=are_sets)
         table = read_table(path, reading, [] if column is None else [column])
         if column is not None:
@@ -260,8 +260,9 @@ class Population:
 
     @classmethod
     def numbers_from_csv(cls, path: str | Path, reading: Reading = AS_WRITTEN) -> "Population":
-        """Read a table as `from_csv` does whose values are numbers; of numbers by category read the
-        numbers alone. Raises ParameterError with the line of the first value that is no number."""
+        """Read a table as `from_csv` does whose values are numbers. From numbers by category, reads
+        the numbers alone. Raises ParameterError with the line of the first value that is no
+        number."""
         people = cls.from_csv(path, reading, are_numbers=True)
         people = people.mapped(lambda v: v[-1] if isinstance(v, tuple) else v)
         people.require(number_of)

@@ -66,7 +66,7 @@ METRIC = {
 
 
 def read_scenario(path: str | Path, registry: Registry, reading: Reading = AS_WRITTEN) -> Scenario:
-    """Read and check a scenario of the registry's metrics; files that it names lie beside it.
+    """Read and check a scenario of the registry's metrics. Files that it names lie beside it.
     Raises ParameterError with the place and the remedy."""
     path = Path(path)
     document = read_toml(path, ParameterError)

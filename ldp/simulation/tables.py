@@ -65,7 +65,7 @@ def draw_estimates(
     (draws,). `others`: how many clients hold each other value, int64, shape (values,). Each
     estimate has hash functions of its own.
 
-    These hash functions are fully independent, those of the mechanism are 3-wise independent; mean
+    These hash functions are fully independent, those of the mechanism are 3-wise independent. Mean
     and variance are the same. Raises ParameterError for a mechanism of cohorts.
     """
     reports = held + int(others.sum())
@@ -127,10 +127,10 @@ def draw_table(
 ) -> Table:
     """Return a table with the exact distribution of one report from each client.
 
-    With `counts` (shape (values,)) the number of clients who hold each value is fixed; with
-    `frequencies` and `users` the clients are drawn first; without these `values` has one row a
+    With `counts` (shape (values,)) the number of clients who hold each value is fixed. With
+    `frequencies` and `users` the clients are drawn first. Without these `values` has one row a
     client (`ldp.arrays.column_codes`). Rows are drawn in blocks, each with a generator spawned from
-    `generator`, so the result does not depend on the number of processors.
+    `generator`. So the result does not depend on the number of processors.
     """
     if mechanism.needs_shuffler:
         raise ParameterError("a person sends several messages: use draw_tables")
@@ -197,7 +197,7 @@ def draw_people_table(
 
 
 def _held(values: Any, counts: Any) -> tuple[Sequence[Any], Ints]:
-    """Return values and how many clients hold each; in a column without counts each row is one
+    """Return values and how many clients hold each. In a column without counts each row is one
     client."""
     if counts is not None:
         return (listed := texts(values)), whole_counts(counts, len(listed))
@@ -332,8 +332,8 @@ class _Rows:
 
 
 def _spread(counts: Ints, size: int, generator: Generator) -> Ints:
-    """Spread the reports of each value over `size` rows uniformly; return the numbers, int64, shape
-    (counts, size)."""
+    """Spread the reports of each value over `size` rows uniformly. Returns the numbers, int64,
+    shape (counts, size)."""
     rows = np.empty((counts.size, size), dtype=np.int64)
     for place, count in enumerate(counts):
         # cheaper one by one than a binomial for each row

@@ -40,8 +40,8 @@ def _require_rows(layout: Layout | JointLayout, rows: AnyInts, payloads: Bytes) 
 
 
 def payload_numbers(layout: Layout, rows: AnyInts, payloads: Bytes) -> Ints:
-    """Check a batch and return its payloads as integers, shape (n,); of BITS and SUBSET only the
-    last byte.
+    """Check a batch and return its payloads as integers, shape (n,). For BITS and SUBSET, returns
+    only the last byte.
 
     `rows`, shape (n,); `payloads`, shape (n, payload bytes). Raises ReportError when a row, a
     column or a padding bit is out of range.
@@ -64,7 +64,7 @@ def payload_numbers(layout: Layout, rows: AnyInts, payloads: Bytes) -> Ints:
 
 
 def batches(mechanism: CatalogueMechanism, reports: Any) -> Iterator[ReportArrays]:
-    """Yield checked reports in batches; at an invalid one raises ReportError with its position,
+    """Yield checked reports in batches. At an invalid one, raises ReportError with its position,
     after yielding those before it. `reports`: an iterable of bytes, an Arrow column of them, or a
     matrix of bytes, uint8, shape (n, bytes of a report)."""
     first, size = 0, wire.HEADER_BYTES + mechanism.layout.body_bytes
@@ -102,8 +102,8 @@ def _blocks(reports: Any, size: int) -> Iterator[Any]:
 
 
 def _matrix_of(chunk: Any, size: int) -> Any:
-    """Return the bytes of an Arrow array of reports as a matrix; a list where some are missing or
-    of another length."""
+    """Return the bytes of an Arrow array of reports as a matrix. Returns a list where some are
+    missing or of another length."""
     with suppress(pa.ArrowException):
         bodies = chunk.cast(pa.binary(size))
         if not bodies.null_count:
@@ -133,8 +133,8 @@ def _checked(mechanism: CatalogueMechanism, block: Any) -> ReportArrays:
 def _first_invalid(
     mechanism: CatalogueMechanism, block: Any, error: Exception
 ) -> tuple[int, Exception]:
-    """Return the position in a block of the first invalid report, and why it is invalid; the
-    block's end and `error` where every report is valid by itself."""
+    """Return the position in a block of the first invalid report, and why it is invalid. Returns
+    the block's end and `error` where every report is valid by itself."""
     for number, report in enumerate(block):
         try:
             if not isinstance(report, bytes | bytearray | memoryview | np.ndarray):

@@ -2,7 +2,7 @@
 
 The estimand is the number of reports in the table that held the value. Discoveries control the
 false-discovery rate (Benjamini and Hochberg 1995, adaptive as in Storey, Taylor and Siegmund 2004)
-or the family-wise error (Bonferroni); intervals of discovered values can be adjusted for having
+or the family-wise error (Bonferroni). Intervals of discovered values can be adjusted for having
 been selected (Benjamini and Yekutieli 2005).
 """
 
@@ -62,7 +62,7 @@ class CountBounds(Protocol):
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
         """Return the ends (low, high), float64, shape (candidates,): they miss with probability
-        `miss`, half on either side; `population`: see `Result.interval`."""
+        `miss`, half on either side. `population`: see `Result.interval`."""
 
     def under(self, fakes: Fakes) -> Mapping[str, Any]:
         """Return by name the fields of `Estimates`, and the keys of its `details`, that change when
@@ -104,15 +104,15 @@ class Rule:
             raise ParameterError("threshold must be a number of reports above 0")
 
     def discovers(self, count: Floats, p_value: Floats) -> Bools:
-        """Return the mask of discovered values, from `count` and `p_value`, float64 of one shape; a
+        """Return the mask of discovered values, from `count` and `p_value`, float64 of one shape. A
         value whose p-value is NaN is discovered by threshold only."""
         if self.threshold is not None:
             return count >= self.threshold
         return p_value <= self.largest(p_value)
 
     def largest(self, p_value: Floats) -> float:
-        """Return the largest p-value that is discovered among these; where none is, the largest
-        that would be, if it were below all others.
+        """Return the largest p-value that is discovered among these. Where none is, returns the
+        largest that would be, if it were below all others.
 
         "fdr": R alpha / m0 for the R smallest p-values, as many as pass, and never above alpha. m0
         is the number of values that nobody seems to hold: half of these have a p-value above 1/2.
@@ -138,16 +138,16 @@ warning."""
 class Estimates(Result):
     """Estimates of the candidates' counts, in the order of the candidates.
 
-    `count`, `std_error`: float64, shape (candidates,), in reports, unbiased and therefore
-    sometimes negative. `p_value`: one-sided against a count of 0; NaN where no error rate is
-    claimed, and then a value is discovered by threshold only. `reports`: reports in the table.
-    `noise`: standard error, in reports, of a value that nobody holds. `law`: distribution of its
-    error. `bounds`: intervals, where they are not `law` times the standard errors. `details`:
-    method and table. `sum_std_error`: of the sum of all counts, None where it is not known.
-    `projected`: counts to print where they were made consistent (`ldp.decoding.consistency`); all
-    other numbers are of the unbiased counts. `fakes`: made-up reports that intervals, p-values and
-    the noise floor allow for; NO_FAKES where all are taken as honest. `damage`: function from a
-    share of made-up reports to such `Fakes`; None where no bound is known. `bounded`: function that
+    `count`, `std_error`: float64, shape (candidates,), in reports, unbiased and therefore sometimes
+    negative. `p_value`: one-sided against a count of 0. It is NaN where no error rate is claimed,
+    and then a value is discovered by threshold only. `reports`: reports in the table. `noise`:
+    standard error, in reports, of a value that nobody holds. `law`: distribution of its error.
+    `bounds`: intervals, where they are not `law` times the standard errors. `details`: method and
+    table. `sum_std_error`: of the sum of all counts, None where it is not known. `projected`:
+    counts to print where they were made consistent (`ldp.decoding.consistency`). All other numbers
+    are of the unbiased counts. `fakes`: made-up reports that intervals, p-values and the noise
+    floor allow for. It is NO_FAKES where all are taken as honest. `damage`: function from a share
+    of made-up reports to such `Fakes`. It is None where no bound is known. `bounded`: function that
     decodes the same table by a method with a known bound.
     """
 
@@ -204,8 +204,9 @@ class Estimates(Result):
     def _interval(
         self, level: float, *, selected: bool = False, population: bool = False, **_: bool
     ) -> tuple[Floats, Floats]:
-        """Return (low, high), shape (candidates,), for the count in the table; not clipped, except
-        where every category has a cell: there within [0, reports], or at the estimate.
+        """Return (low, high), shape (candidates,), for the count in the table. They are not
+        clipped, except where every category has a cell: there they lie within [0, reports], or at
+        the estimate.
 
         `selected`: of the discovered values' intervals at least `level` hold on average (they miss
         with (1 - level) R / m for R discoveries among m candidates). `population`: adds f(1 - f) n
@@ -233,7 +234,7 @@ class Estimates(Result):
 
     def unexplained_share(self) -> float:
         """Return the share of the reports, or of the answers that they could name, that hold none
-        of the discovered values; unclipped."""
+        of the discovered values. It is not clipped."""
         return 1 - float(self.count[self.detected()].sum()) / max(1, self.answers)
 
     def unexplained(self) -> float:
@@ -263,8 +264,8 @@ class Estimates(Result):
         )
 
     def _columns(self) -> Columns:
-        """Return the columns, largest count first but for buckets, which stay as they are;
-        intervals within [0, reports]."""
+        """Return the columns, largest count first but for buckets, which stay as they are.
+        Intervals lie within [0, reports]."""
         bounds = [*self.interval(), *self.interval(selected=True)]
         low, high, selected_low, selected_high = (np.clip(end, 0, self.reports) for end in bounds)
         discovered = self.detected()
@@ -325,7 +326,8 @@ class Estimates(Result):
 
 def spread(count: Floats, std_error: Floats, sample: int) -> Floats:
     """Return the standard errors of counts, increased by the variance f(1 - f) n of drawing
-    `sample` reports from a larger population; unchanged for 0. All of shape (candidates,)."""
+    `sample` reports from a larger population. They are unchanged for 0. All of shape
+    (candidates,)."""
     if not sample:
         return std_error
     share = np.clip(count / sample, 0, 1)
@@ -338,7 +340,7 @@ def widened(
 ) -> tuple[Floats, Floats]:
     """Return the ends of intervals for a population, from `ends`: (low, high) that miss with
     probability `miss` if each person sent one of the honest `reports`, and the estimates from which
-    these are computed, two under made-up reports; all between 0 and `whole`. Each person sent
+    these are computed, two under made-up reports. All lie between 0 and `whole`. Each person sent
     `more` beyond one: the square of a distance grows as that of Clopper and Pearson 1934 does from
     as many people as reports to fewer."""
     from scipy.special import betaincinv

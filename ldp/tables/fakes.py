@@ -53,7 +53,7 @@ class Fakes:
 
 
 NO_FAKES = Fakes()
-"""What intervals allow for that nobody asked to allow for any."""
+"""Allowance of intervals where nobody asked for one."""
 
 
 def fake_reports(reports: int, share: float) -> int:
@@ -83,7 +83,7 @@ def fakes_among(mechanism: "Mechanism", reports: int, share: float) -> Fakes:
 
 def damage_words(summary: Mapping[str, Any], moved: str) -> str:
     """Return what all made-up reports together can do to counts. `moved`: the most by which they
-    move one count; `fakes_name_one` in the summary: whether each report names one value only."""
+    move one count. `fakes_name_one` in the summary: whether each report names one value only."""
     if summary.get("fakes_name_one"):
         return f"could move one count by {moved}, or several by less together"
     return f"could move every count that they name by {moved}, and one of them may name many"

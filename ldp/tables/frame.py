@@ -15,7 +15,7 @@ CELL_STYLE = "text-align:left;padding:2px 10px"
 """Style of a cell of a table in a notebook."""
 Column = Sequence[str] | Floats | Ints
 Columns = Mapping[str, Column]
-"""Columns by name, in the order of COLUMNS: texts, or float64 with NaN where there is no number;
+"""Columns by name, in the order of COLUMNS: texts, or float64 with NaN where there is no number.
 `discovered` has integers."""
 
 
@@ -69,7 +69,7 @@ class Frame(ABC):
 
 
 def new_axes(axes: Any) -> Any:
-    """Return `axes`, or new ones if they are None; raise MissingPackage without matplotlib."""
+    """Return `axes`, or new ones if they are None. Raises MissingPackage without matplotlib."""
     with from_extra("plot", "plot"):
         from matplotlib import pyplot
     if axes is None:

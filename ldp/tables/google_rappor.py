@@ -55,7 +55,7 @@ Lines = list[tuple[int, list[str]]]
 class FileParameters(NamedTuple):
     """Parameters of a file: the `mechanism`, and what turns counts of files into those of a table.
 
-    `cohorts` and `bits`: of the files; `is_inverted`: whether a reported bit is the opposite of the
+    `cohorts` and `bits`: of the files. `is_inverted`: whether a reported bit is the opposite of the
     mechanism's, as p is above q.
     """
 
@@ -80,7 +80,7 @@ def _unsaid(_: str) -> None:
 def read_google_table(
     params: str | Path, counts: str | Path, scheme: str = SCHEME, say: Say = _unsaid
 ) -> Table:
-    """Return the table of a params and a counts file; `scheme`: name of the clients' hash. Rows
+    """Return the table of a params and a counts file. `scheme`: name of the clients' hash. Rows
     beyond the cohorts are those of the first cohorts again, and are added.
 
     `f` is read literally: how a client rounded it is not in the file. With k = 1, boolean RAPPOR,
@@ -246,9 +246,9 @@ def read_map(
     (candidates, cohorts, hashes).
 
     A row is a set of positions, in any column: a position twice is one bit, cells without one are
-    left out, and cohort (position - 1) // bits has it. The first row of a string counts;
-    a string without letters is called "Empty", as in R. Raises DecodeError, with line and value,
-    also for a table of another mechanism.
+    left out, and cohort (position - 1) // bits has it. The first row of a string counts. A string
+    without letters is called "Empty", as in R. Raises DecodeError, with line and value, also for a
+    table of another mechanism.
     """
     mechanism = table.mechanism
     if not isinstance(mechanism, Rappor):
@@ -293,7 +293,7 @@ def read_map(
 
 
 def _rows(path: str | Path, reading: Reading = AS_WRITTEN) -> Lines:
-    """Return (line, cells) of the rows of a CSV file, without blank ones; raises DecodeError for
+    """Return (line, cells) of the rows of a CSV file, without blank ones. Raises DecodeError for
     any other file. The separator is the first of DELIMITERS in the first line."""
     with errors_in("", DecodeError):
         text = read_text(path, reading)
@@ -304,7 +304,7 @@ def _rows(path: str | Path, reading: Reading = AS_WRITTEN) -> Lines:
 
 
 def _whole(cell: str, path: str | Path, line: int, of: str, without_header: str) -> int:
-    """Return the whole number of a cell; raises DecodeError, which says `of` what it counts."""
+    """Return the whole number of a cell. Raises DecodeError, which says `of` what it counts."""
     if WHOLE.fullmatch(text := cell.strip()):
         number = Decimal(text)
         if number == number.to_integral_value():

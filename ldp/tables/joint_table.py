@@ -55,7 +55,7 @@ class JointTable:
 
     @property
     def member_names(self) -> tuple[str, ...]:
-        """Names of the members of the metric; where they are not known, names of the parts."""
+        """Names of the members of the metric. Names of the parts stand where they are not known."""
         return self.members or self.part_names
 
     @property
@@ -118,7 +118,7 @@ class JointTable:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "JointTable":
-        """Return the tables of a file's bytes; raises DecodeError for foreign or damaged bytes, and
+        """Return the tables of a file's bytes. Raises DecodeError for foreign or damaged bytes, and
         for impossible counts."""
         with decode_errors():
             description, buffers = wire.parse_table(data)
@@ -212,7 +212,7 @@ def empty_builder(
 
 
 def load_table(path: str | Path) -> Table | JointTable:
-    """Read a table file of either kind; raises DecodeError, which names the file, when it is
+    """Read a table file of either kind. Raises DecodeError, which names the file, when it is
     foreign or damaged."""
     with errors_in(path, DecodeError):
         data = Path(path).read_bytes()

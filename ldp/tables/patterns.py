@@ -1,6 +1,6 @@
 """Report patterns: the different reports of a mechanism, and the number of each.
 
-A table counts each part, and each bit, by itself, so it does not show which values or bits occur
+A table counts each part, and each bit, by itself. So it does not show which values or bits occur
 together. A pattern does: a row and a payload (of each part), and the number of reports that are
 equal to it. If reports are small, there are far fewer patterns than reports. Patterns hold no more
 than the reports: the same epsilon covers them.
@@ -93,7 +93,7 @@ class Patterns:
 
 
 def inflated(packed: memoryview, size: int) -> bytes:
-    """Return the `size` bytes of a compressed buffer; raise DecodeError for a size that no counts
+    """Return the `size` bytes of a compressed buffer. Raises DecodeError for a size that no counts
     in so few bytes can have."""
     if size > MOST_UNSEEN and size > MOST_RATIO * len(packed):
         raise DecodeError(f"table file holds {size:,} bytes in {len(packed):,}: no counts do")

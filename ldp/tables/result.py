@@ -2,7 +2,7 @@
 
 A result is a file, a table on a page, and a frame of another package: `polars.DataFrame(result)`,
 `duckdb.sql("SELECT * FROM result")`. Only its kind, a subclass beside its decoder, knows what its
-error is and how it is distributed; a result that was read from a file has numbers alone.
+error is and how it is distributed. A result that was read from a file has numbers alone.
 """
 
 import json
@@ -29,7 +29,8 @@ COLUMNS = (
 )
 """Columns of a result; for combinations `value_1`, `value_2`, ... stand in place of `value`."""
 COUNT = "count"
-"""Statistic of a row that counts reports; the only one where there is no column of statistics."""
+"""Statistic of a row that counts reports. It is the only one where there is no column of
+statistics."""
 EXACT = {"bin_low": 10, "bin_high": 10, "p_value": 4}
 """Significant digits of columns that are not written as others are."""
 CSV_DIGEST = "csv_sha256"
@@ -63,8 +64,8 @@ class Line(NamedTuple):
 class Result(Frame):
     """Estimates with standard errors and intervals at `level`, the probability with which each
     holds the truth. `reports_per_person`: upper bound of the number of reports by the sender of a
-    report, on average over the reports; None where it is not known, and then taken as 1. `digits`:
-    significant digits that are written; None: two decimals."""
+    report, on average over the reports. It is None where it is not known, and then taken as 1.
+    `digits`: significant digits that are written; None: two decimals."""
 
     level: float = field(default=0.95, kw_only=True)
     reports_per_person: float | None = field(default=None, kw_only=True)
@@ -115,9 +116,9 @@ class Result(Frame):
 
     def under_fakes(self, share: float | None) -> Self:
         """Return the result with intervals and discoveries about the honest reports. They hold even
-        if a `share` of all reports is made up with knowledge of the others; None: all are honest.
-        Raises NoBound where no such intervals are known, and ParameterError for a share out of
-        range."""
+        if a `share` of all reports is made up with knowledge of the others. None means that all are
+        honest. Raises NoBound where no such intervals are known, and ParameterError for a share out
+        of range."""
         return self if share is None else self._under_fakes(share)
 
     def _under_fakes(self, share: float) -> Self:
@@ -132,9 +133,9 @@ class Result(Frame):
         """Return the low and high ends of all intervals, float64, not clipped.
 
         They are in the order of what was decoded, which is not that of the rows. `level`: by
-        default that of the result; `selected`: adjusted for discovery; `population`: for what is
-        expected in a new sample of as many reports. Raises ParameterError for a level outside
-        (0, 1), and where the kind of result has no such intervals."""
+        default that of the result. `selected`: adjusted for discovery. `population`: for what is
+        expected in a new sample of as many reports. Raises ParameterError for a level outside (0,
+        1), and where the kind of result has no such intervals."""
         level = self.level if level is None else level
         require_share(level, "level")
         settings = {"selected": selected, "population": population}
@@ -148,7 +149,7 @@ class Result(Frame):
         return columns["low"], columns["high"]
 
     def to_csv(self, path: str | Path | None = None) -> str:
-        """Return the columns as CSV text; with `path`, write it there and the summary beside it.
+        """Return the columns as CSV text. With `path`, write it there and the summary beside it.
         Raises ParameterError for a path that ends in .json."""
         text = self._text()
         if path is not None:
@@ -162,7 +163,7 @@ class Result(Frame):
         return "\n".join(map(",".join, rows)) + "\n"
 
     def _cells(self, name: str, column: Column) -> Sequence[str]:
-        """Return the cells of a column as they are written. Numbers need no quotes, so they do not
+        """Return the cells of a column as they are written. Numbers need no quotes. So they do not
         pass csv's writer, which would look at each of their digits."""
         if is_text(name):
             return csv_cells(column)
@@ -232,15 +233,16 @@ def _is_empty(column: Column) -> bool:
 
 
 def _written(number: float, digits: int) -> str:
-    """Return a number with `digits` significant digits, or as a whole one; "" for an open end."""
+    """Return a number with `digits` significant digits, or as a whole one. Returns "" for an open
+    end."""
     if not math.isfinite(number):
         return ""
     return f"{number:.0f}" if abs(number) >= 10**digits else f"{number:.{digits}g}"
 
 
 def write_with_summary(path: Path, text: str, summary: Mapping[str, Any]) -> None:
-    """Write the CSV `text` to `path` and its `summary` beside it, with the digests of both, both
-    or none; null stands for a number that is not finite."""
+    """Write the CSV `text` to `path` and its `summary` beside it, with the digests of both, both or
+    none. Null stands for a number that is not finite."""
     whole = finite({**summary, CSV_DIGEST: sha256(text.encode()).hexdigest()})
     whole[SUMMARY_DIGEST] = summary_digest(whole)
     json_text = json.dumps(whole, indent=2, allow_nan=False) + "\n"

@@ -71,7 +71,7 @@ class SavedResult(Result):
 
     @classmethod
     def load(cls, path: str | Path) -> "SavedResult":
-        """Read the CSV file `path` and the summary beside it; raise DecodeError naming the file
+        """Read the CSV file `path` and the summary beside it. Raises DecodeError naming the file
         that is wrong."""
         path = Path(path)
         with _reading(path), open(path, "rb") as file:
@@ -127,7 +127,7 @@ class SavedResult(Result):
 
     @property
     def days(self) -> str:
-        """Days on which the reports were collected, in words; "" where they are not known."""
+        """Days on which the reports were collected, in words. It is "" where they are not known."""
         first, *later = self.facts["windows"] or [""]
         return f"{first} to {later[-1]}" if later else first
 
@@ -150,7 +150,7 @@ class SavedResult(Result):
         return [*map(str, self.saved.get(column, [otherwise] * self.size))]
 
     def rows(self, places: Iterable[int] | None = None) -> list[dict[str, Any]]:
-        """Return the rows of these `places`, or all: of all COLUMNS, None where a row has nothing;
+        """Return the rows of these `places`, or all: of all COLUMNS, None where a row has nothing.
         `values`: those of the members of a combination."""
         return [*map(self._row, range(self.size) if places is None else places)]
 
@@ -171,9 +171,9 @@ class SavedResult(Result):
 
 
 def _read_columns(path: Path, header: Sequence[str], lines: int, whole: bool) -> Columns:
-    """Return the columns of a file of `lines` lines; NaN for an empty cell of a column of numbers.
-    Where texts are quoted, or a line is long, the file is read `whole`: between two blocks that
-    meet between CR and LF of a value the LF would be lost."""
+    """Return the columns of a file of `lines` lines. They have NaN for an empty cell of a column of
+    numbers. Where texts are quoted, or a line is long, the file is read `whole`: between two blocks
+    that meet between CR and LF of a value the LF would be lost."""
     size = path.stat().st_size + 1 if whole else 2 * BLOCK
     if size > MOST_BYTES:
         raise DecodeError(f"{path}: {size - 1:,} bytes are more than can be read at once")
@@ -200,7 +200,7 @@ def _read_columns(path: Path, header: Sequence[str], lines: int, whole: bool) ->
 
 
 def read_summary(path: Path) -> dict[str, Any]:
-    """Return the summary beside the CSV file `path`; raise DecodeError unless it is as it was
+    """Return the summary beside the CSV file `path`. Raises DecodeError unless it is as it was
     written."""
     form = "as `ldp decode` writes it; decode the table again"
     return {"windows": [], **read_json(summary_path(path), form, _require_summary, DecodeError)}

@@ -12,7 +12,7 @@ from ldp.tables.frame import Columns
 
 class Statistic(NamedTuple):
     """One number of a distribution: its `name`, estimate, standard error and interval, which is
-    infinite at an open end; nan for a standard error that an open interval leaves unknown.
+    infinite at an open end. A standard error that an open interval leaves unknown is nan.
     `bin_low`, `bin_high`: edges of the bin that a "count" is about, nan for other statistics."""
 
     name: str
@@ -76,7 +76,7 @@ def tells(low: float | None, high: float | None, whole: float | None = None) -> 
 
 def reports_needed(q: float, reports: int, held: float, error: float) -> float:
     """Return about how many reports estimating the `q`-quantile of a category takes. About `held`
-    of the `reports`, with a standard `error`, are of the category; it takes more than is returned
+    of the `reports`, with a standard `error`, are of the category. It takes more than is returned
     where they do not stand out from this error. The interval `tells` the quantile where the reports
     beyond it are ENOUGH such errors."""
     beyond = min(q, 1 - q) * max(held, error)

@@ -66,13 +66,13 @@ def decode_errors() -> Iterator[None]:
 class Table:
     """Counts of one mechanism's reports.
 
-    `counts`: integers, shape (rows, columns), the smallest type that fits; for INDEX and BITS the
-    number of reports that named the cell, for SIGN the sum of their signs. `reports`: int64, shape
-    (rows,). `windows`: ids of its collection windows (days), sorted. `dictionary`: the candidates
-    of its metric, so that the file alone can be decoded; a sum of tables with different candidates
-    has all of them, sorted. `memoised`: whether the reports of one client may share a permanent
-    response. `labels`: those of its metric, for report pages; a sum has all of them, sorted.
-    `whole`: the different reports and how often each came, or None.
+    `counts`: integers, shape (rows, columns), the smallest type that fits. For INDEX and BITS it is
+    the number of reports that named the cell, for SIGN the sum of their signs. `reports`: int64,
+    shape (rows,). `windows`: ids of its collection windows (days), sorted. `dictionary`: the
+    candidates of its metric, so that the file alone can be decoded. A sum of tables with different
+    candidates has all of them, sorted. `memoised`: whether the reports of one client may share a
+    permanent response. `labels`: those of its metric, for report pages. A sum has all of them,
+    sorted. `whole`: the different reports and how often each came, or None.
     """
 
     mechanism: Mechanism
@@ -129,7 +129,7 @@ class Table:
 
         `counts`: integers, shape (rows, columns): of each cell the number of reports that name it,
         or of SIGN reports the sum of their signs. `reports`: integers, shape (rows,), the reports
-        of each row; for one row also one integer. `windows`: days of collection. Raises
+        of each row. For one row it may be one integer. `windows`: days of collection. Raises
         ParameterError for other shapes or types, for counts that no reports can make, and for
         `windows` that are one text.
 
@@ -236,7 +236,7 @@ class Table:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Table":
-        """Return the table of a file's bytes; raises DecodeError for foreign or damaged bytes, and
+        """Return the table of a file's bytes. Raises DecodeError for foreign or damaged bytes, and
         for impossible counts."""
         with decode_errors():
             description, buffers = wire.parse_table(data)
@@ -249,7 +249,7 @@ class Table:
 
     @classmethod
     def unpacked(cls, part: Mapping[str, Any], buffers: Sequence[memoryview]) -> "Table":
-        """Return the table of a description and buffers as from `packed`; raises DecodeError for
+        """Return the table of a description and buffers as from `packed`. Raises DecodeError for
         any others, or one of `decode_errors`."""
         packed_counts, packed_reports = buffers
         mechanism = from_parameters(part["mechanism"])
@@ -316,7 +316,7 @@ class Table:
 
         INDEX and BITS tables count these. A SIGN report names every cell whose Hadamard sign in the
         report's column is the report's: with T the inverse Walsh-Hadamard sum of a row's signs,
-        T[cell] = agreeing - disagreeing reports, so (T + reports) / 2 agree. Exact integers.
+        T[cell] = agreeing - disagreeing reports. So (T + reports) / 2 agree. Exact integers.
         """
         if not self.mechanism.kind.is_signed:
             return self.counts
@@ -331,15 +331,15 @@ class Table:
 
     @classmethod
     def load(cls, path: str | Path) -> "Table":
-        """Read a table file; raises DecodeError, which names the file, when it is foreign or
+        """Read a table file. Raises DecodeError, which names the file, when it is foreign or
         damaged."""
         with errors_in(path, DecodeError):
             return cls.from_bytes(Path(path).read_bytes())
 
 
 def unlinked(table: "Table | JointTable", memoised: bool) -> Patterns | None:
-    """Return the whole reports of a table; None for a memoised metric over several windows, where
-    equal reports would be those of one device."""
+    """Return the whole reports of a table. Returns None for a memoised metric over several windows,
+    where equal reports would be those of one device."""
     return None if memoised and len(table.windows) > 1 else table.whole
 
 
@@ -370,7 +370,7 @@ def read_whole(
     description: Mapping[str, Any],
     buffers: Sequence[memoryview],
 ) -> Patterns | None:
-    """Return the whole reports of a table file of `total` reports, None where it has none; raise
+    """Return the whole reports of a table file of `total` reports, None where it has none. Raises
     DecodeError. `buffers`: those after the tables'."""
     if "whole" not in description:
         if buffers:
@@ -388,12 +388,12 @@ class CountsReports(ABC):
     _mechanism: CatalogueMechanism
 
     def add(self, report: bytes) -> None:
-        """Count a report; raises ReportError, and counts nothing, unless it is a whole valid report
+        """Count a report. Raises ReportError, and counts nothing, unless it is a whole valid report
         of this mechanism."""
         self.add_all([report])
 
     def add_all(self, reports: Any) -> None:
-        """Count many reports; at the first invalid one raises ReportError with its position, after
+        """Count many reports. At the first invalid one, raises ReportError with its position, after
         counting those before it. `reports`: an iterable of bytes, an Arrow column of them, or a
         matrix of bytes, uint8, shape (n, bytes of a report)."""
         for rows, payloads in batches(self._mechanism, reports):
@@ -402,7 +402,7 @@ class CountsReports(ABC):
     @abstractmethod
     def add_batch(self, rows: RowNumbers, payloads: Bytes, window: str | None = None) -> None:
         """Count a batch: `rows`, shape (n,), and `payloads`, shape (n, payload bytes), of
-        collection window `window`; raises ReportError, and counts nothing, when a row, a column or
+        collection window `window`. Raises ReportError, and counts nothing, when a row, a column or
         a padding bit is out of range."""
 
 

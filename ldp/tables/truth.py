@@ -42,7 +42,8 @@ class TrueNumbers:
         return mean if name == "mean" else None
 
     def between(self, low: float | None, high: float | None) -> int:
-        """Return how many hold a number from `low` to below `high`; if both are equal, `low`."""
+        """Return how many hold a number from `low` to below `high`. If both are equal, it is how
+        many hold `low`."""
         start = 0 if low is None else bisect_left(self._numbers, low)
         end = len(self._numbers) if high is None else bisect_left(self._numbers, high)
         if low == high and low is not None:
@@ -51,7 +52,7 @@ class TrueNumbers:
 
 
 def true_numbers(truth: Mapping[str, int]) -> Mapping[float, int] | None:
-    """Return a `truth` whose values are numbers, with a count above 0; None for another."""
+    """Return a `truth` whose values are numbers, with a count above 0. Returns None for another."""
     counts = Counter[float]()
     try:
         for value in (value for value, count in truth.items() if count > 0):
@@ -64,7 +65,7 @@ def true_numbers(truth: Mapping[str, int]) -> Mapping[float, int] | None:
 
 
 def numbers_by_category(truth: Mapping[Any, int]) -> Mapping[str, TrueNumbers] | None:
-    """Return the numbers of each category of a `truth` with pairs; None for another."""
+    """Return the numbers of each category of a `truth` with pairs. Returns None for another."""
     if not all(isinstance(value, tuple) and len(value) == 2 for value in truth):
         return None
     of: dict[str, dict[str, int]] = {}

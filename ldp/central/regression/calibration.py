@@ -10,9 +10,9 @@ length at most N, targets at most T and a person
   plus N**4 / eigenvalue**2.
 
 c is the cosine between the two persons' rows, whose targets differ in sign. Shorter rows and
-smaller targets change less: replacing c with c |x| |x'| / N**2 raises both terms; an eigenvalue
+smaller targets change less: replacing c with c |x| |x'| / N**2 raises both terms. An eigenvalue
 moves by N**2 at most (Weyl). For equal noise on X'X and X'y the maximum is 4.5, at c = 1/2. `xx` is
-the noise of every entry of the whole matrix; the mean of the matrix and its transpose, which halves
+the noise of every entry of the whole matrix. The mean of the matrix and its transpose, which halves
 the variance off the diagonal, is free.
 """
 

@@ -35,9 +35,9 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
 
     Features are clipped to `bounds` and the target to `target_bounds`, which must be public
     knowledge: bounds taken from the data would leak it. Both are mapped to [-1, 1], rows are
-    clipped to a public `norm`, and only sums of products are released, with noise; `method` solves
+    clipped to a public `norm`, and only sums of products are released, with noise. `method` solves
     them. With neighbours "replace-one", data sets that differ in one person's row, the number of
-    rows is public; with "add-remove" it is not, and must not be published.
+    rows is public. With "add-remove" it is not, and must not be published.
 
     NaN counts as the middle of its bounds, and an infinite number as the nearer bound: an error
     would reveal that somebody has none.
@@ -178,7 +178,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
     def coefficient_intervals(self, level: float = 0.95) -> Floats:
         """Return intervals that hold the least-squares coefficients of the clipped data (with
         `norm`, of the shortened rows) with probability `level` each: shape (features + intercept,
-        2), the intercept last, in the units of the data; infinite where the noise leaves a
+        2), the intercept last, in the units of the data. They are infinite where the noise leaves a
         coefficient undetermined.
 
         They surround the solution of the noisy moments without a ridge, not `coef_`.
@@ -272,8 +272,8 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
 
 
 def _without_nan(y: Any) -> tuple[Any, Any]:
-    """Return the mask of NaN in `y`, shape (n,), and `y` with 0 there and finite numbers elsewhere;
-    (False, y) where `y` is no array of numbers."""
+    """Return the mask of NaN in `y`, shape (n,), and `y` with 0 there and finite numbers elsewhere.
+    Returns (False, y) where `y` is no array of numbers."""
     try:
         numbers = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):

@@ -8,11 +8,11 @@ With entries of size at most B_j and targets T:
     X'y   T sum of B_j,  twice that when a value is replaced
     y'y   T**2                                        for either
 
-The first is exact: with p = (v + u) / 2 and q = (v - u) / 2, |p_i| + |q_i| <= B_i and v_i v_j -
-u_i u_j = 2 (p_i q_j + q_i p_j), whose sizes add up to at most 2 A (B - A) + 2 sum a_i (B_i - a_i),
-a_i = |p_i|, A and B the sums; it is largest at a_i = B_i / 2, where it is what u = 0, v = B gives.
-The published d (d + 1) B**2 is twice it. Rows of length N at most have sums of sizes below
-sqrt(d) N, and the least of both bounds is used.
+The first is exact: with p = (v + u) / 2 and q = (v - u) / 2, |p_i| + |q_i| <= B_i and v_i v_j - u_i
+u_j = 2 (p_i q_j + q_i p_j), whose sizes add up to at most 2 A (B - A) + 2 sum a_i (B_i - a_i), a_i
+= |p_i|, A and B the sums. It is largest at a_i = B_i / 2, where it is what u = 0, v = B gives. The
+published d (d + 1) B**2 is twice it. Rows of length N at most have sums of sizes below sqrt(d) N.
+The least of both bounds is used.
 """
 
 import math
@@ -123,7 +123,7 @@ class LaplaceMoments:
         return cls(rows.xx, rows.xy, yy, (0.0, 0.0, 0.0), len(rows.target))
 
     def __add__(self, other: "LaplaceMoments") -> "LaplaceMoments":
-        """Return the moments of two curators' rows together, mapped from the same bounds; a scale
+        """Return the moments of two curators' rows together, mapped from the same bounds. A scale
         is that of Laplace noise with the variance of the sum. Raises ParameterError for different
         numbers of columns."""
         if self.xx.shape != other.xx.shape:
@@ -186,7 +186,7 @@ class PrivateFit:
 
 @dataclass(frozen=True, kw_only=True)
 class FromLaplace:
-    """Method with Laplace noise on moments of clipped rows, then `solve`; pure epsilon."""
+    """Method with Laplace noise on moments of clipped rows, then `solve`. Its epsilon is pure."""
 
     words: str
     solve: Callable[[LaplaceMoments], Floats]
@@ -195,7 +195,7 @@ class FromLaplace:
         self, rows: Rows, budget: Budget, noise: Noise, public: Rows | None = None, **clips: Any
     ) -> PrivateFit:
         """Release moments of `rows` with `noise`, add those of `public` rows without noise, and
-        solve them; `clips`: `split`, `box` and `target` of `LaplaceMoments.released`."""
+        solve them. `clips`: `split`, `box` and `target` of `LaplaceMoments.released`."""
         moments = LaplaceMoments.released(rows, budget.epsilon, budget.neighbours, noise, **clips)
         if public is not None:
             moments += LaplaceMoments.exact(public)

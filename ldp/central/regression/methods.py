@@ -43,7 +43,7 @@ class Boosted:
     words = "clipped residuals in rounds, no interval (after Tang and others 2023)"
 
     def fit(self, rows: Rows, budget: Budget, noise: Noise) -> PrivateFit:
-        """Release X'X and the rounds' X'r of `rows` with `noise`; return the coefficients."""
+        """Release X'X and the rounds' X'r of `rows` with `noise`. Returns the coefficients."""
         scales = calibrate(SPLIT, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
         whole = noise.gaussian(rows.xx, scales.xx)
         coefficients = np.zeros(rows.columns)

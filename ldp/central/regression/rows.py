@@ -2,7 +2,7 @@
 
 Columns are clipped to public bounds and mapped to [-1, 1], rows to a public norm, and everything to
 the nearest multiple of 1 / GRID. A number is split into two parts of fewer digits, whose products
-add up in doubles without rounding, in any order; the four sums are then added, which rounds once.
+add up in doubles without rounding, in any order. The four sums are then added, which rounds once.
 So one person changes a sum by at most the sensitivity plus the share ROUNDED of it.
 """
 
@@ -16,7 +16,7 @@ from ldp.errors import ParameterError
 
 GRID = 2**26
 COARSE = 2**13
-"""Number of steps of 1 of a number's first part; the second part is 1 / (2 COARSE) at most."""
+"""Number of steps of 1 of a number's first part. The second part is 1 / (2 COARSE) at most."""
 MOST_ROWS = 2**23
 """Largest number of rows: sums of products of parts are below 2**53 in their units, so exact."""
 ROUNDED = 1e-6
@@ -38,7 +38,7 @@ class Rows:
     @classmethod
     def of(cls, features: Floats, target: Floats, *, intercept: bool, norm: float | None) -> "Rows":
         """Return the rows of mapped features, shape (n, columns), and target, shape (n,). `norm`:
-        longer rows are shortened to it, the intercept left at 1; None stands for the length of the
+        longer rows are shortened to it, the intercept left at 1. None stands for the length of the
         longest row there can be, root of the columns. Raises ParameterError for a norm out of range
         and more than MOST_ROWS rows."""
         n, columns = features.shape

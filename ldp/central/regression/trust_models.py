@@ -1,7 +1,7 @@
 """Every regression on the same data at the same epsilon: the error of each model of trust.
 
-Repeated splits into nine parts to fit and one to test. The scores come from the data without noise,
-so a comparison is a simulation, never a release. Neighbours are replace-one throughout, the only
+Repeated splits into nine parts to fit and one to test. The scores come from the data without noise.
+So a comparison is a simulation, never a release. Neighbours are replace-one throughout, the only
 relation of the local model.
 """
 
