@@ -313,11 +313,33 @@ def prose_of_readme() -> int:
     return len(text.split())
 
 
-def words_of_docs() -> int:
-    """Return the number of words of the documentation that people write."""
+def _pages() -> list[str]:
+    """Return the pages of the documentation that people write."""
     pages = [page for page in (ROOT / "docs").rglob("*.md") if page.name != "commands.md"]
     written = [page for page in pages if not {"_build", "notebooks"} & {*page.parts}]
-    return sum(len(page.read_text("utf-8").split()) for page in written)
+    return [page.read_text("utf-8") for page in written]
+
+
+def words_of_docs() -> int:
+    """Return the number of words of the documentation that people write."""
+    return sum(len(page.split()) for page in _pages())
+
+
+def sentence_lengths_of_docs() -> list[int]:
+    """Return the number of words of each sentence of the documentation.
+
+    Code, tables, headings, pictures and addresses are left out. Items of lists stand alone.
+    """
+    lengths = []
+    for page in _pages():
+        text = page
+        for ignored in (r"(?s)```.*?```", r"!\[[^]]*\]\([^)]*\)", r"(?<=\])\([^)]*\)"):
+            text = re.sub(ignored, "", text)
+        text = re.sub(r"(?m)^\s*(#|\||:::).*$", "", text)
+        items = re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) ", text)
+        sentences = [one for item in items for one in SENTENCES.split(" ".join(item.split()))]
+        lengths += [len(one.split()) for one in sentences]
+    return [length for length in lengths if length > 1]
 
 
 def cycles(listed: list[Module]) -> list[str]:
@@ -537,6 +559,7 @@ def main() -> None:
     for folder in (PACKAGE, ROOT / "simulations", ROOT / "tests"):
         length = median(sentence_lengths(folder))
         print(f"words of a sentence in docstrings of {folder.name}, median: {length:g}")
+    print(f"words of a sentence in docs, median: {median(sentence_lengths_of_docs()):g}")
     print(f"helps that are fragments: {len(fragments_of_help())}")
     print(f"words of docs: {words_of_docs():,}, prose of README: {prose_of_readme()}")
     print("words of commands: {} at the top level, {} in all".format(*command_words()))

@@ -164,6 +164,7 @@ def test_sentences_are_short_and_helps_are_whole() -> None:
     bars = {architecture.PACKAGE: 12, root / "simulations": 14, root / "tests": 14}
     for folder, most in bars.items():
         assert median(architecture.sentence_lengths(folder)) <= most, folder
+    assert median(architecture.sentence_lengths_of_docs()) <= 12
 
 
 @pytest.mark.exact
