@@ -99,12 +99,13 @@ def require_share(share: Any, name: str) -> float:
     return float(share)
 
 
-def require_probability(number: Any, name: str) -> Any:
-    """Return the `number`, an int or a float. Raises ParameterError, with `name`, unless it is from
-    0 to 1."""
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
+def require_probability(number: Any, name: str) -> float:
+    """Return the `number` as a float. Raises ParameterError, with `name`, unless it is from 0 to
+    1."""
+    is_number = isinstance(number, Real) and not isinstance(number, bool)
+    if not (is_number and 0 <= number <= 1):
         raise ParameterError(f"{name} must be a number from 0 to 1")
-    return number
+    return float(number)
 
 
 def require_one_of(value: Any, texts: Collection[str], name: str) -> None:

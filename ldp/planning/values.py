@@ -40,7 +40,7 @@ from ldp.planning.question import (
     counts_held,
     texts_of,
 )
-from ldp.protocol.channel import require_whole
+from ldp.protocol.channel import convert, require_whole
 from ldp.protocol.keys import Key, read_keys, section, whole
 from ldp.simulation import Population, draw_estimates
 from ldp.tables.joint_table import AnyTable
@@ -92,7 +92,7 @@ class Shares(Question):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_whole(self.domain, "domain", 2, MOST_VALUES)
-        require_probability(self.frequency, "frequency")
+        convert(self, frequency=require_probability)
         if not 0 < self.alpha < 1 or not 0 < self.power < 1:
             raise ParameterError("alpha and power must lie strictly between 0 and 1")
         require_at_most(self.answers, self.domain, "answers")

@@ -61,7 +61,8 @@ class OutcomeDesign:
 
     def __post_init__(self) -> None:
         for name in ("yes_if_yes", "yes_if_no"):
-            require_probability(getattr(self, name), name)
+            share = require_probability(getattr(self, name), name)
+            object.__setattr__(self, name, share)
         if abs(self.gain) < LEAST_GAIN:
             raise ParameterError("answers tell nothing: yes is as likely whatever the outcome is")
 

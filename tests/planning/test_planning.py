@@ -4,6 +4,7 @@ import json
 import math
 import tomllib
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ from ldp.planning.mechanism_choice import (
 )
 from ldp.planning.percentiles import people_in_bins, ways
 from ldp.registry import Registry
+from ldp.regression.randomized_outcome import OutcomeDesign
 from ldp.server import Table, decode
 from ldp.simulation import Population, draw_estimates, draw_table
 from simulations import plan as campaign
@@ -79,6 +81,16 @@ def worst_detectable(ask: Shares) -> float:
     return ask.best().detectable_frequency(
         ask.users, ask.alpha, ask.domain, ask.power, ask.others_squared
     )
+
+
+@pytest.mark.exact
+def test_a_frequency_may_be_a_number_of_any_type() -> None:
+    asked_as = [np.float32(0.25), Fraction(1, 4), np.float64(0.25)]
+    usual = plan(domain=9, users=1000, frequency=0.25).to_dict()
+    for same in asked_as:
+        assert plan(domain=9, users=1000, frequency=same).to_dict() == usual  # type: ignore[arg-type]
+        design = OutcomeDesign(yes_if_yes=0.75, yes_if_no=same)  # type: ignore[arg-type]
+        assert type(design.yes_if_no) is float
 
 
 @pytest.mark.exact
