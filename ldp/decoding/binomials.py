@@ -62,26 +62,30 @@ class Pooled(NamedTuple):
 
     def normal(self, x: Floats, held: Any, others: Any, is_sample: bool = False) -> Floats:
         """Return the standard normal with the upper tail of x, for `held` reports of holders and
-        `others`, real numbers. All shapes are (candidates,). The sum is over the m for which S
-        given m is near x, or over POINTS among them. `is_sample`: whether `held` is what a sample
-        of a population is expected to hold, so that M is one binomial."""
+        `others`, real numbers. All shapes are (candidates,). The sum is over the m near the mean of
+        M for which S given m is near x, or over POINTS among them. `is_sample`: whether `held` is
+        what a sample of a population is expected to hold, so that M is one binomial."""
         from scipy.special import ndtr, ndtri
 
         x, held, others = (np.asarray(of, float)[..., None] for of in (x, held, others))
         size, reports = self.per_client, held + others
         clients, (p, q) = reports / size, self.shows
+        chances, parts = self.permanent, (held / size, others / size)
+        usual = parts[0] * chances[0] + parts[1] * chances[1]
+        if is_sample:
+            chances = (usual / clients,) * 2
         gain, noise = size * (p - q), max(p * (1 - p), q * (1 - q))
         around = (x - reports * q) / gain
         reach = REACH * np.sqrt(reports * noise) / gain
-        low, high = (np.clip(around + side, 0, clients) for side in (-reach, reach))
+        spread = REACH * (np.sqrt(usual) + REACH)
+        low = np.maximum(around - reach, usual - spread)
+        high = np.minimum(around + reach, usual + spread)
+        low = np.clip(low, 0, clients)
+        high = np.clip(high, low, clients)
         step = np.maximum(1.0, (high - np.floor(low)) / POINTS)
         responses = np.minimum(np.floor(low) + step * np.arange(POINTS + 2), np.floor(clients))
         naming = size * responses
         tails = ndtr(-_normal(x, naming, reports - naming, self.shows))
-        chances, parts = self.permanent, (held / size, others / size)
-        if is_sample:
-            p, q = chances
-            chances = (q + (p - q) * held / reports,) * 2
         reached = ndtr(-_normal(responses[..., 1:] - step / 2, *parts, chances))
         tail = tails[..., 0] + (np.diff(tails) * reached).sum(axis=-1)
         return np.asarray(-ndtri(np.clip(tail, 1e-300, 1 - 1e-16)))
@@ -178,8 +182,12 @@ class CountLaw(NamedTuple):
         from scipy.special import ndtr
 
         counts, reports = np.broadcast_arrays(np.asarray(counts, float), self.reports)
-        inside = np.clip(counts, 0, np.maximum(reports - 1, 0))
-        tails = ndtr(-self.pooled.normal(inside + 0.5, 0.0, np.maximum(reports, 1)))
+        # equal ones once, since each takes POINTS numbers
+        pairs, place = np.unique(counts + 1j * reports, return_inverse=True)
+        about = np.maximum(pairs.imag, 1)
+        inside = np.clip(pairs.real, 0, about - 1)
+        tails = ndtr(-self.pooled.normal(inside + 0.5, 0.0, about))
+        tails = tails[place.reshape(counts.shape)]
         return np.where(counts < 0, 1.0, np.where(counts < reports, tails, 0.0))
 
     def upper(self, p: float) -> float:

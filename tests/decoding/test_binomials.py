@@ -1,5 +1,7 @@
 """Intervals of mechanisms with a cell for every category, by enumeration of all outcomes."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
@@ -199,6 +201,44 @@ def test_tails_of_reports_under_permanent_responses_are_those_of_a_convolution()
         twin = min(twin, (kish[where] / tail[where]).min(initial=np.inf))
     assert least > 0.7
     assert twin < 0.1
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("clients", "size", "pooled"),
+    [
+        (400_000, 2, Pooled(2, (2e-5, 1e-5), (0.27, 7.3e-6))),  # memoised-rr of 100,000 values
+        (1_000_000, 3, Pooled(3, (6e-6, 3e-6), (0.5, 1e-7))),
+        (100_000, 5, Pooled(5, (4e-4, 2e-4), (0.1, 3e-4))),
+    ],
+)
+def test_tails_of_few_permanent_responses_among_many_clients_are_exact(
+    clients: int, size: int, pooled: Pooled
+) -> None:
+    """With a grid as wide as all reports could need, some were 0 and others 3.5 times as large."""
+    shows, lies = pooled.shows
+    seen: Floats = np.arange(1.0, 300)
+    tail = np.zeros(seen.size)
+    for naming in range(120):
+        by_naming = binom.pmf(np.arange(size * naming + 1), size * naming, shows)
+        by_others = binom.pmf(np.arange(seen.size), size * (clients - naming), lies)
+        law = np.convolve(by_naming, by_others)[: seen.size]
+        tail += binom.pmf(naming, clients, pooled.permanent[1]) * (1 - law.cumsum())
+    where = (tail > 1e-8) & (tail < 0.9)
+    ends = pooled.normal(seen - 0.5, 0.0, float(size * clients))
+    assert norm.sf(ends)[where] == pytest.approx(tail[where], rel=0.01)
+
+
+@pytest.mark.exact
+def test_tails_of_equal_counts_are_computed_once() -> None:
+    law = CountLaw(10**6, 1e-5, Pooled(2, (2e-5, 1e-5), (0.27, 7.3e-6)))
+    counts = np.tile(np.arange(10), 2_000)
+    tracemalloc.start()
+    tails = law.above(counts)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10 * 2**20  # POINTS numbers for each took 400 MB
+    assert tails.tolist() == [float(law.above(count)) for count in range(10)] * 2_000
 
 
 @pytest.mark.exact
