@@ -114,6 +114,8 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         _fail(f"{error.filename or 'input or output'}: {error.strerror or error}")
+    except UnicodeEncodeError as error:  # bytes of the command line or the terminal
+        _fail(f"a text is not UTF-8: {error.object[: error.end][-20:]!r}")
     except MemoryError:
         _fail("not enough memory for a table of this size")
     except Exception as error:  # ours: a traceback on demand

@@ -15,9 +15,11 @@ from typing import Any
 import click
 
 from ldp.cli.options import FILE, JSON, current_day, say
+from ldp.cli.parsing import Typed
 from ldp.errors import ParameterError
 from ldp.files import quoted, write_together
 from ldp.protocol.channel import require_epsilon
+from ldp.protocol.keys import PLAIN
 from ldp.registry import Registry
 from ldp.registry.value_files import read_values
 
@@ -87,7 +89,7 @@ def init_command(
             raise ParameterError(
                 f"{path} is there already: name another folder; `ldp registry add` adds a metric"
             )
-    texts, today = answered(given_texts), current_day()
+    texts, today = answered(folder, given_texts, epsilon), current_day()
     registry = REGISTRY.format(
         product=quoted(texts["product"]), development=DEVELOPMENT if dev else ""
     )
@@ -119,14 +121,35 @@ def init_command(
     say({"written": written, "next": following}, lines, as_json)
 
 
-def answered(texts: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the options; ask on a terminal for those that are missing."""
+def answered(folder: Path, texts: Mapping[str, str | None], epsilon: float) -> dict[str, str]:
+    """Return the options; ask on a terminal for those that are missing, until an answer is right.
+    Raises ParameterError without a terminal, and for a wrong epsilon."""
+    require_epsilon(epsilon, "--epsilon")
     missing = [name for name in QUESTIONS if name in texts and not texts[name]]
     if missing and not (sys.stdin and sys.stdin.isatty()):
         options = ", ".join(f"--{name}" for name in missing)
         raise ParameterError(f"missing: {options} (or run it on a terminal, where it asks)")
-    asked_for = {name: click.prompt(QUESTIONS[name]).strip() for name in missing}
+    asked_for = {name: _answer_of(name, folder, epsilon) for name in missing}
     return {name: asked_for.get(name) or str(text) for name, text in texts.items()}
+
+
+def _answer_of(name: str, folder: Path, epsilon: float) -> str:
+    def read(answer: str) -> str:
+        text = answer.strip()
+        if name == "metric":
+            _metric_name(text)
+        elif name == "answers":
+            _mechanism(folder, text, epsilon)
+        else:
+            PLAIN.take("it", text)
+        return text
+
+    try:
+        prompt, kind = QUESTIONS[name], Typed(name, read)
+        return str(click.prompt(prompt, type=kind, prompt_suffix=" "))
+    except click.Abort:
+        click.echo(err=True)  # ends the question's line
+        raise
 
 
 def metric_section(
@@ -134,10 +157,7 @@ def metric_section(
 ) -> tuple[str, str, str]:
     """Return the name of a metric, the lines in metrics.toml of it and its group, and what an app
     may ask for. Raises ParameterError for a wrong text."""
-    require_epsilon(epsilon, "--epsilon")
-    metric = "-".join(texts["metric"].split())
-    if not re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", metric):
-        raise ParameterError("--metric has letters, digits, - and _, and begins with a letter")
+    metric = _metric_name(texts["metric"])
     mechanism, prompt = _mechanism(folder, texts["answers"], epsilon)
     life = LIFE * epsilon
     window, window_epsilon, lifetime_epsilon = '"1d"', f"{epsilon}", f"{life}  # {LIFE} reports"
@@ -157,6 +177,14 @@ def metric_section(
         epsilon=epsilon,
     )
     return metric, text, prompt
+
+
+def _metric_name(text: str) -> str:
+    """Return the name of a metric, with a hyphen for spaces; raise ParameterError for another."""
+    name = "-".join(text.split())
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", name):
+        raise ParameterError("--metric has letters, digits, - and _, and begins with a letter")
+    return name
 
 
 def _mechanism(folder: Path, answers: str, epsilon: float) -> tuple[str, str]:

@@ -55,7 +55,7 @@ def add(file: Path, epsilon: float, as_json: bool, **given_texts: str | None) ->
                  --answers Oslo,Bergen --owner team@example.org
     """
     Registry.load(file)
-    texts, today = answered(given_texts), current_day()
+    texts, today = answered(file.parent, given_texts, epsilon), current_day()
     click.get_current_context().with_resource(alone_in(real_path(file).parent))
     loaded = Registry.load(file)
     name, section, _ = metric_section(file.parent, texts, epsilon, loaded.development, today)

@@ -225,6 +225,39 @@ def test_a_terminal_is_asked_for_what_is_missing(
 
 
 @pytest.mark.exact
+def test_a_terminal_is_asked_again_after_a_wrong_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spaces named the product "None"; a wrong metric was refused after the last question."""
+    monkeypatch.chdir(tmp_path)
+    lines = [" ", "w\udcff", "weather", "\xe8", "theme", "Which?", "a", "\U0001f600,b", " ", "me"]
+    answers = StringIO("\n".join([*lines, ""]))
+    monkeypatch.setattr(answers, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", answers)
+    assert run("init", monkeypatch) == 0
+    output = capsys.readouterr()
+    assert (output.out + output.err).count("Error: ") == 5
+    loaded = Registry.load("metrics.toml")
+    assert loaded.product == "weather"
+    assert loaded.metric("theme").owners == ("me",)
+    monkeypatch.setattr(answers, "readline", lambda *_: "")  # Ctrl-D
+    assert run("init new", monkeypatch) == 130
+    assert capsys.readouterr().err == "\n"
+    assert run("init new --epsilon 0", monkeypatch) == 2
+    assert init.QUESTIONS["product"] not in capsys.readouterr().out
+
+
+@pytest.mark.exact
+def test_bytes_that_are_not_utf_8_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was an internal error."""
+    monkeypatch.chdir(tmp_path)
+    assert started(monkeypatch, "a,b\udcff") == 2
+    require_one_line(capsys.readouterr().err, "a text is not UTF-8", tmp_path)
+
+
+@pytest.mark.exact
 def test_nothing_is_replaced_and_what_is_missing_is_named_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
