@@ -2,6 +2,7 @@
 
 import re
 import signal
+import sys
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from functools import partial
@@ -106,7 +107,7 @@ def collect_command(
     """
     with from_extra("ldp collect", "collector"):
         from ldp.collection.buffer import Buffer
-        from ldp.collection.collector import Collector
+        from ldp.collection.collector import Collector, MoveError
     from ldp.collection.lock import hold_lock
     from ldp.collection.workers import Shuffling
 
@@ -167,7 +168,10 @@ def collect_command(
             **service_settings(**settings),
         )
         if drain:
-            moved, left = collector.drain()
+            try:
+                moved, left = collector.drain()
+            except MoveError:  # the log says why
+                sys.exit(2)
             words = f"{counted(sum(moved.values()), 'report')} moved to {store}"
             for metric, reports in left.items():
                 words += (

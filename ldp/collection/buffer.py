@@ -156,7 +156,8 @@ class Buffer(BatchFile):
         if stored not in (mark, state.get("next_mark", "")):
             raise BufferUnusable(
                 f"{self._path} has the mark {mark!r} and the store {stored!r}: one was restored or "
-                "replaced. Put the newest of both back; docs/operating.md says what else helps"
+                "replaced, or has two collectors. Put the newest of both back; docs/operating.md "
+                "says what else helps"
             )
 
     def expect(self, metrics: Mapping[str, Metric]) -> None:

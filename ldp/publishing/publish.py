@@ -112,8 +112,7 @@ def publish(job: Job, lock: int) -> Publication:
     The caller holds the `lock` (`opened`). Raises ReportError as `require_store`.
     """
     for store in job.stores:
-        if isinstance(store, Path):
-            require_store(store)
+        require_store(store)
     publication, versions = Publication(), kept_versions(job.out)
     tasks: list[PeriodTask] = []
     for metric in job.registry.metrics:

@@ -159,6 +159,9 @@ def test_publish_and_aggregate_read_a_bucket(bucket: str, world: World) -> None:
     assert done.output.startswith("1,200 reports of 'theme'"), done.output
     done = run("aggregate", "battery", place, "--registry", registry_path, "--out", table)
     assert isinstance(done.exception, NoReports)
+    place = "s3://no-such-bucket/x"
+    done = run("publish", "--store", place, "--out", world.top / "remote", *options)
+    assert "is not a folder of reports" in str(done.exception)  # it counted 0 days
 
 
 class BucketService(Service):
@@ -303,7 +306,12 @@ def test_collect_into_a_bucket(bucket: str, tmp_path: Path) -> None:
     asked = registry(tmp_path)
     with Service(tmp_path) as service:
         service.send(batch(items(asked, "city", "Oslo", 30)))
+    words = ("--buffer", str(tmp_path / "buffer"), "--drain", "--write-small", "--store")
+    gone = Process(tmp_path, *words, "s3://no-such-bucket/x", command=("collect",))
+    assert gone.ended() == 2
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert len(lines) == len({*lines})  # each was printed twice
+    assert "NO_SUCH_BUCKET" in lines[0]
     place = f"s3://{BUCKET}/drained"
-    words = ("--store", place, "--buffer", str(tmp_path / "buffer"), "--drain", "--write-small")
-    assert Process(tmp_path, *words, command=("collect",)).ended() == 0
+    assert Process(tmp_path, *words, place, command=("collect",)).ended() == 0
     assert aggregate([place], "city", 3, asked.metric("city").mechanism).total == 30
