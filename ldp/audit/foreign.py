@@ -3,14 +3,16 @@ whole client, such as those in another language."""
 
 import json
 import math
+import os
+import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from threading import Thread
-from time import monotonic, sleep
+from threading import Event, Thread
+from time import monotonic
 from typing import Any, Self
 
 from ldp.client.results import Declined, Recorded, Uploaded
@@ -19,7 +21,7 @@ from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.batch import Batch
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import BitSource
-from ldp.protocol.strict_json import parse_json
+from ldp.protocol.strict_json import parse_json, shortened
 from ldp.registry import Registry
 from ldp.registry.resolved import resolved_bytes
 
@@ -31,58 +33,75 @@ MOST_SECONDS = 60.0
 
 class _Program:
     """Program that a `command` runs, in a `with` block. Raises ParameterError if it cannot be
-    started. It is ended when it owes an answer for MOST_SECONDS."""
+    started. It is ended when it owes an answer for MOST_SECONDS, with the programs that it
+    started."""
 
-    _since, _is_late = math.inf, False
+    _since, _is_late, _answer = math.inf, False, ""
 
     def __init__(self, command: Sequence[str]) -> None:
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                errors="backslashreplace",
+                bufsize=1,
+                start_new_session=True,
             )
-        except (OSError, IndexError) as error:
+        except OSError as error:
             raise ParameterError(f"the program cannot be started: {error}") from None
+        self._is_over = Event()
         Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        process = self._process
-        while process.poll() is None:
+        while not self._is_over.wait(MOST_SECONDS / 100):
             if monotonic() > self._since + MOST_SECONDS:
                 self._is_late = True
-                process.kill()
-            sleep(MOST_SECONDS / 100)
+                self._kill()
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         process = self._process
+        self._is_over.set()
         for pipe in (process.stdin, process.stdout):
             assert pipe is not None
             with suppress(OSError):
                 pipe.close()
         with suppress(subprocess.TimeoutExpired):
             process.wait(1)
-        process.kill()
+        self._kill()
         process.wait()
 
     def write(self, content: Any) -> None:
         """Write a line of JSON; raise OSError if the process has ended."""
         assert self._process.stdin is not None
-        self._since = monotonic()
+        self._since, self._answer = monotonic(), ""
         print(json.dumps(content), file=self._process.stdin, flush=True)
 
     def read(self) -> str:
         """Return the next line; "" if the process has ended."""
         assert self._process.stdout is not None
-        line = self._process.stdout.readline(MOST_ANSWER)
+        self._answer = self._process.stdout.readline(MOST_ANSWER).strip()
         self._since = math.inf
-        return line.strip()
+        return self._answer
 
     def error(self, what: str) -> ReportError:
-        """Return the error that says `what` went wrong, or that the program was too late."""
-        late = f"the program gave no answer for {MOST_SECONDS:g} s"
-        return ReportError(late if self._is_late else what)
+        """Return the error that says `what` went wrong and what the program did instead, or that
+        the program was too late."""
+        if self._is_late:
+            return ReportError(f"the program gave no answer for {MOST_SECONDS:g} s")
+        answer = shortened(self._answer) if self._answer else "an empty line"
+        with suppress(subprocess.TimeoutExpired):
+            if not self._answer:
+                answer = f"it ended with status {self._process.wait(0.5)}"
+        return ReportError(f"{what}: {answer}")
 
 
 class ForeignEncoder(_Program):
@@ -105,7 +124,8 @@ class ForeignEncoder(_Program):
             self.write(_readable(value))
             return bytes.fromhex(self.read() or "no report")
         except (OSError, ValueError):
-            raise self.error("the encoder answered a value with no report") from None
+            what = f"the encoder answered {shortened(value)} with no report"
+            raise self.error(what) from None
 
 
 class ForeignClients(_Program):

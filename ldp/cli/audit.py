@@ -23,6 +23,8 @@ from ldp.audit.client import COMMON_PARTS, PARTS, audit_client, played
 from ldp.audit.foreign import ForeignClients, ForeignEncoder
 from ldp.audit.verdict import ALPHA, DAYS, MOST_FINDINGS, Verdict, audited_from_outside
 from ldp.cli.options import FILE, JSON, say
+from ldp.cli.parsing import Typed
+from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.mechanisms import CATALOGUE
 from ldp.mechanisms.presets import COMPLETE, PRESETS, preset_mechanism
@@ -35,13 +37,24 @@ STARTS = 4
 """Number of starts of a program, to check that its noise is new each time."""
 
 
+def _words(command: str) -> list[str]:
+    """Return the words of a command; raise ParameterError where it has none, or an open quote."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ParameterError(str(error)) from None
+    if not words:
+        raise ParameterError("it names no program")
+    return words
+
+
 @click.command()
 @click.argument("metric", required=False)
 @click.option("--registry", type=FILE, help="Registry that states METRIC.")
 @click.option("--preset", type=click.Choice(sorted(PRESETS)), help="Published setting to audit.")
 @click.option(
     "--encoder",
-    metavar="COMMAND",
+    type=Typed("COMMAND", _words),
     help="Program whose reports are audited instead of the encoder's.",
 )
 @click.option("--client", "of_client", is_flag=True, help="Audit the client: what leaves a device.")
@@ -61,7 +74,7 @@ def audit_command(
     metric: str | None,
     registry: Path | None,
     preset: str | None,
-    encoder: str | None,
+    encoder: list[str] | None,
     of_client: bool,
     everything: bool,
     verify: Path | None,
@@ -115,10 +128,7 @@ def audit_command(
         passed = all(verdict.passed for verdict in verdicts)
         if of_client:
             with ExitStack() as stack:
-                starts = [
-                    stack.enter_context(ForeignClients(shlex.split(encoder))).make
-                    for _ in range(STARTS)
-                ]
+                starts = [stack.enter_context(ForeignClients(encoder)).make for _ in range(STARTS)]
                 result[CLIENT], line = _client(seed, COMMON_PARTS, starts=starts)
             passed, lines = result[CLIENT]["passed"], [line]
         say({"passed": passed, **result, "audits": audits}, lines, as_json)
@@ -157,12 +167,11 @@ def _client(seed: int, parts: Sequence[str] = PARTS, **starts: Any) -> tuple[dic
     return entry, "\n     ".join([line, *findings[:MOST_FINDINGS]])
 
 
-def _of_program(command: str, subject: AuditSubject, trials: int, seed: int) -> Verdict:
+def _of_program(command: list[str], subject: AuditSubject, trials: int, seed: int) -> Verdict:
     name, mechanism, dictionary = subject
     with ExitStack() as stack:
         starts = [
-            stack.enter_context(ForeignEncoder(shlex.split(command), mechanism)).encode
-            for _ in range(STARTS)
+            stack.enter_context(ForeignEncoder(command, mechanism)).encode for _ in range(STARTS)
         ]
         return audited_from_outside(
             name, mechanism, starts, trials, dictionary=dictionary, seed=seed
@@ -268,7 +277,7 @@ def _line(
             lines.append(f"a device named {cohorts} cohorts: its value shows through them")
     if cheats:
         lines.append(f"cheats caught: {sum(caught)} of {len(cheats)}")
-    if is_weak:
+    if is_weak and verdict.passed:
         least = f"{TRIALS:,} trials or more"
         lines.append(f"no verdict: it takes {least}, and every cheat caught")
     return "\n     ".join(lines)

@@ -1,6 +1,7 @@
 """`ldp audit` checks the TypeScript package against each mechanism's law, and catches its
 mutants."""
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 from ldp.audit.certificate import AuditSubject
 from ldp.audit.foreign import ForeignEncoder
 from ldp.audit.verdict import audited_from_outside
-from ldp.cli import commands
+from ldp.cli import commands, main
 from ldp.cli.audit import _of_program, audit_command
 from ldp.errors import ParameterError, ReportError
 from ldp.mechanisms import (
@@ -114,7 +115,7 @@ def test_noise_that_a_program_draws_again_after_a_start_is_refuted(
     (tmp_path / "program.py").write_text(PROGRAM.replace("BITS", bits))
     command = f"{sys.executable} {tmp_path / 'program.py'}"
     subject = AuditSubject("one", mechanism)
-    assert bool(_of_program(command, subject, 200, 0).findings) == status
+    assert bool(_of_program(command.split(), subject, 200, 0).findings) == status
 
 
 @pytest.mark.exact
@@ -130,18 +131,54 @@ def test_a_program_that_answers_with_no_report_is_refused(command: str) -> None:
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("command", ["sleep 100", "true"])
+@pytest.mark.parametrize("command", ["sleep 100", "sh -c 'sleep 100; true'", "true"])
 def test_a_program_that_does_not_answer_is_ended(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An audit waited for it without end. The twin ends by itself."""
+    """An audit waited for it without end, and for the program of a shell. The twin ends by
+    itself."""
     monkeypatch.setattr("ldp.audit.foreign.MOST_SECONDS", 0.5)
-    what = "no answer for 0.5 s" if command == "sleep 100" else "with no report"
-    with ForeignEncoder(command.split(), RESPONSE) as foreign:
+    what = "with no report: it ended with status 0" if command == "true" else "no answer for 0.5 s"
+    with ForeignEncoder(shlex.split(command), RESPONSE) as foreign:
         for _ in range(2):
             with pytest.raises(ReportError, match=what):
                 foreign.encode("a")
     assert foreign._process.poll() is not None
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("sh -c 'echo ready; cat'", r"the encoder answered 'a' with no report: 'ready'"),
+        (r"sh -c 'printf \\377\\n; cat'", r"with no report: '\\\\xff'"),
+        ("sh -c 'echo; cat'", "with no report: an empty line"),
+        ("sh -c 'exit 3'", "with no report: it ended with status 3"),
+    ],
+)
+def test_what_a_program_did_instead_is_said(command: str, message: str) -> None:
+    with (
+        ForeignEncoder(shlex.split(command), RESPONSE) as foreign,
+        pytest.raises(ReportError, match=message),
+    ):
+        foreign.encode("a")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("command", "message"), [("", "it names no program"), ("perl '", "No closing quotation")]
+)
+def test_a_command_that_is_none_is_refused(
+    command: str,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["ldp", "audit", "--client", "--encoder", command]
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().err.startswith(f"ldp: Invalid value for '--encoder': {message}")
 
 
 @pytest.mark.exact
