@@ -161,7 +161,10 @@ class DeviceFile:
         busy = isinstance(error, sqlite3.OperationalError) and (
             "locked" in str(error) or "busy" in str(error)
         )
-        return StorageError(f"{self._path}: the device's file cannot be used: {error}", busy)
+        why = f"the device's file cannot be used: {error}"
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT:
+            why += "; to begin again delete it and its witness"
+        return StorageError(f"{self._path}: {why}", busy)
 
     def close(self) -> None:
         """Close the connection; the next transaction opens it again."""

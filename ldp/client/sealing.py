@@ -6,6 +6,7 @@ The rules, each with its test, are in `docs/device-protocol.md`.
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,7 +18,7 @@ from ldp.client.charges import (
     mark_sealed,
     remaining_budget,
 )
-from ldp.client.device_file import Database, forget_states, remember, state
+from ldp.client.device_file import Database, StorageError, forget_states, remember, state
 from ldp.client.memoisation_modes import Mode
 from ldp.client.periods import beginning, day_of, length
 from ldp.client.pool import due_periods, forget_records, meaning
@@ -268,7 +269,8 @@ def last_day(database: Database, registry: Registry) -> date:
     begun = "SELECT date(max(ends) - ?, 'unixepoch') AS day FROM seen"
     query = f"SELECT max(day) FROM ({begun} UNION ALL SELECT day FROM batches)"
     (day,) = database.execute(query, (longest,)).fetchone()
-    return date.fromisoformat(day) if day else date.min
+    with _damages():
+        return date.fromisoformat(day) if day else date.min
 
 
 def read_sent(database: Database, registry: Registry, first_day: str) -> list[Sent]:
@@ -282,15 +284,25 @@ def read_sent(database: Database, registry: Registry, first_day: str) -> list[Se
     from ldp.registry.answers import StatementReader  # late: most apps never ask
 
     reader = StatementReader(registry)
-    return [
-        Sent(
-            date.fromisoformat(day),
-            json.loads(contents),
-            state,
-            tuple(map(reader.read, Batch.from_bytes(body).items)) if body else (),
-        )
-        for day, contents, state, body in rows
-    ]
+    with _damages():
+        return [
+            Sent(
+                date.fromisoformat(day),
+                json.loads(contents),
+                state,
+                tuple(map(reader.read, Batch.from_bytes(body).items)) if body else (),
+            )
+            for day, contents, state, body in rows
+        ]
+
+
+@contextmanager
+def _damages() -> Iterator[None]:
+    """Raise what cannot be read in the block as StorageError."""
+    try:
+        yield
+    except ValueError as error:
+        raise StorageError(f"a sealed batch is damaged: {error}") from None
 
 
 def withdraw_shuffled(database: Database, registry: Registry, groups: Collection[str]) -> None:

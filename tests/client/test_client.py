@@ -404,6 +404,33 @@ def test_a_damaged_or_foreign_file_is_refused_and_left_alone(
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(("column", "text"), [("contents", "{"), ("day", "x")])
+def test_a_damaged_batch_is_named_with_its_file(app: App, column: str, text: str) -> None:
+    """The errors of Python's parsers were raised, which name no file."""
+    assert app.client.record("city", "Oslo")
+    app.now += DAY
+    app.client.upload()
+    with closing(sqlite3.connect(app.path)) as connection, connection:
+        connection.execute(f"UPDATE batches SET {column} = ?", (text,))
+    damaged = re.escape(f"{app.path}: a sealed batch is damaged: ")
+    with pytest.raises(StorageError, match=damaged):
+        app.open(strict=True).sent()
+    assert app.client.sent() == []
+    if column == "day":
+        assert re.match(damaged, app.client.status().storage)
+
+
+@pytest.mark.exact
+def test_of_a_damaged_file_it_is_said_how_to_begin_again(app: App) -> None:
+    assert app.client.record("city", "Oslo")
+    app.client.close()
+    app.path.write_bytes(app.path.read_bytes()[:5000])
+    damaged = "malformed; to begin again delete it and its witness"
+    with pytest.raises(StorageError, match=damaged):
+        app.open(strict=True).record("city", "Oslo")
+
+
+@pytest.mark.exact
 def test_mistakes_of_the_app_raise_only_when_it_asks_for_it(app: App) -> None:
     names: list[Any] = ["cty", "Oslo", [], None, 7]
     for name in names:
