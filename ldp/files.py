@@ -105,7 +105,8 @@ def quoted(text: str) -> str:
 
 def counted(number: float, noun: str, nouns: str = "") -> str:
     """Return a `number` with its `noun`. `nouns`: the plural, by default the noun with an "s"."""
-    text = f"{number:z,.0f}".replace("-", "\N{MINUS SIGN}")
+    form = "," if isinstance(number, int) else "z,.0f"
+    text = f"{number:{form}}".replace("-", "\N{MINUS SIGN}")
     return f"{text} {noun if text == '1' else nouns or f'{noun}s'}"
 
 

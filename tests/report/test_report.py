@@ -441,6 +441,12 @@ def test_ticks_are_round_equally_far_and_few(ends: tuple[float, float]) -> None:
 
 
 @pytest.mark.exact
+def test_whole_numbers_are_written_to_the_last_digit() -> None:
+    assert counted(2**53 + 1, "report") == "9,007,199,254,740,993 reports"
+    assert (counted(-1, "bin"), counted(0.6, "bin")) == ("\N{MINUS SIGN}1 bins", "1 bin")
+
+
+@pytest.mark.exact
 def test_no_number_is_minus_zero() -> None:
     """Estimates between -0.5 and 0 were printed as −0."""
     assert [whole_number(number) for number in (-0.4, -0.0, -0.6, 0.4)] == ["0", "0", "−1", "0"]
