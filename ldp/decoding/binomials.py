@@ -182,10 +182,9 @@ class CountLaw(NamedTuple):
         from scipy.special import ndtr
 
         counts, reports = np.broadcast_arrays(np.asarray(counts, float), self.reports)
-        # equal ones once, since each takes POINTS numbers
-        pairs, place = np.unique(counts + 1j * reports, return_inverse=True)
-        about = np.maximum(pairs.imag, 1)
-        inside = np.clip(pairs.real, 0, about - 1)
+        (inside, about), place = _distinct(counts, reports)
+        about = np.maximum(about, 1)
+        inside = np.clip(inside, 0, about - 1)
         tails = ndtr(-self.pooled.normal(inside + 0.5, 0.0, about))
         tails = tails[place.reshape(counts.shape)]
         return np.where(counts < 0, 1.0, np.where(counts < reports, tails, 0.0))
@@ -213,6 +212,13 @@ class CountLaw(NamedTuple):
         return float((count - mean) / math.sqrt(mean * (1 - self.share) * effect))
 
 
+def _distinct(counts: Any, reports: Any) -> tuple[tuple[Floats, Floats], Ints]:
+    """Return the pairs of a count and of reports once each, for laws that take POINTS numbers a
+    pair, and the place of every pair among them."""
+    pairs, place = np.unique(counts + 1j * reports, return_inverse=True)
+    return (pairs.real, pairs.imag), place
+
+
 def share_interval(
     seen: Ints,
     reports: Ints | int,
@@ -226,7 +232,9 @@ def share_interval(
     from scipy.special import betaincinv
 
     if pooled:
-        return _interval(seen, reports, partial(pooled.normal, is_sample=True), tail)
+        pairs, place = _distinct(seen, reports)
+        low, high = _interval(*pairs, partial(pooled.normal, is_sample=True), tail)
+        return low[place], high[place]
     rest = reports - seen
     low = np.where(seen > 0, betaincinv(np.maximum(seen, 1), rest + 1, tail), 0.0)
     high = np.where(rest > 0, betaincinv(seen + 1, np.maximum(rest, 1), 1 - tail), 1.0)
@@ -244,7 +252,11 @@ def count_interval(
 
 
 def _interval(
-    seen: Ints, reports: Ints | int, normal: Distance, tail: float, others: int | None = None
+    seen: Ints | Floats,
+    reports: Ints | Floats | int,
+    normal: Distance,
+    tail: float,
+    others: int | None = None,
 ) -> tuple[Floats, Floats]:
     """Return what `count_interval` does, under any law of how many reports name the value."""
     from scipy.special import ndtri

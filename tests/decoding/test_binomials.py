@@ -1,6 +1,7 @@
 """Intervals of mechanisms with a cell for every category, by enumeration of all outcomes."""
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy.stats import binom, norm
 from ldp import RandomizedResponse, SubsetSelection, UnaryEncoding
 from ldp.arrays import Floats
 from ldp.decoding import decode
-from ldp.decoding.binomials import BinomialBounds, CountLaw, Pooled, count_interval
+from ldp.decoding.binomials import BinomialBounds, CountLaw, Pooled, count_interval, share_interval
 from ldp.decoding.error_law import Collisions
 from ldp.mechanisms import BitFlip, Mechanism
 from ldp.simulation import draw_table
@@ -231,14 +232,21 @@ def test_tails_of_few_permanent_responses_among_many_clients_are_exact(
 
 @pytest.mark.exact
 def test_tails_of_equal_counts_are_computed_once() -> None:
-    law = CountLaw(10**6, 1e-5, Pooled(2, (2e-5, 1e-5), (0.27, 7.3e-6)))
+    pooled = Pooled(2, (2e-5, 1e-5), (0.27, 7.3e-6))
+    law = CountLaw(10**6, 1e-5, pooled)
     counts = np.tile(np.arange(10), 2_000)
+    channel = RandomizedResponse(categories=NAMES, epsilon=1.0).support
+    ends = partial(share_interval, channel=channel, tail=0.05, pooled=pooled)
+    one_each = ends(np.arange(10), np.arange(20, 30))
     tracemalloc.start()
     tails = law.above(counts)
+    low, high = ends(counts, counts + 20)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 10 * 2**20  # POINTS numbers for each took 400 MB
     assert tails.tolist() == [float(law.above(count)) for count in range(10)] * 2_000
+    assert low.tolist() == one_each[0].tolist() * 2_000
+    assert high.tolist() == one_each[1].tolist() * 2_000
 
 
 @pytest.mark.exact
