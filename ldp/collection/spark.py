@@ -19,7 +19,7 @@ import pyarrow as pa
 from ldp.collection.aggregate import count_file
 from ldp.collection.object_store import StorePath, store_path
 from ldp.collection.store import real_name, report_files
-from ldp.errors import MissingPackage, ReportError, from_extra
+from ldp.errors import LdpError, MissingPackage, ReportError, from_extra
 from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.tables.joint_table import JointTable, empty_builder
 from ldp.tables.table import Table
@@ -27,6 +27,10 @@ from ldp.tables.table import Table
 PIECE_BYTES = 8 << 20
 """Most bytes of a table in one row of a Spark frame. Java holds a row several times."""
 _SCHEMA = pa.schema([("piece", pa.binary()), ("is_last", pa.bool_()), ("error", pa.string())])
+
+
+class SparkFailed(LdpError, RuntimeError):
+    """Error: a task of Spark failed, as on a worker that has not this package."""
 
 
 def aggregate_on_spark(
@@ -42,8 +46,8 @@ def aggregate_on_spark(
     on_damaged: Callable[[ReportError], None] | None = None,
 ) -> Table | JointTable:
     """Return the table of a metric's stored reports, as `aggregate` does. The session is the active
-    one, or a new one with Spark's own settings (`spark-submit`). Raises MissingPackage and
-    ReportError."""
+    one, or a new one with Spark's own settings (`spark-submit`). Raises MissingPackage,
+    ReportError and SparkFailed."""
     files = report_files(stores, metric, version, since, until)
     with _session() as session:
         frame = session.createDataFrame(
@@ -84,6 +88,7 @@ def _sum(mechanism: CatalogueMechanism, results: Any) -> tuple[Table | JointTabl
 def _session() -> Iterator[Any]:
     """Open a session for the block."""
     with from_extra("--engine spark", "spark"):
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -94,9 +99,18 @@ def _session() -> Iterator[Any]:
         raise MissingPackage("Spark cannot start: is Java 17 or newer installed?") from None
     try:
         yield session
+    except (PySparkException, Py4JError) as error:
+        raise SparkFailed(f"a task of Spark failed: {_reason(str(error))}") from None
     finally:
         if active is None:
             session.stop()
+
+
+def _reason(text: str) -> str:
+    """Return the reason in the text of an error of Spark: the line of Java's exception, or the last
+    line of a worker's traceback."""
+    lines = [line for line in text.splitlines() if not line[:1].isspace()]
+    return next((line[2:] for line in lines if line.startswith(": ")), lines[-1] if lines else "")
 
 
 def count_files_on_spark(

@@ -16,11 +16,13 @@ import pytest
 
 from ldp import CountMeanSketch, RandomizedResponse
 from ldp.collection import ReportWriter, aggregate, report_files
+from ldp.collection.spark import _reason
 from ldp.collection.sql import has_estimates
 from ldp.errors import ReportError
 from ldp.mechanisms import CatalogueMechanism, JointReport
 from ldp.simulation import Population, draw_reports
 from ldp.tables.table import Table
+from tests.collecting import registry
 from tests.collection.test_counts_elsewhere import (
     COUNTABLE,
     require_query,
@@ -207,3 +209,38 @@ def test_the_command_counts_on_spark(tmp_path: Path, spark: Any) -> None:
         assert done.returncode == 0, done.stderr
         made.append(out.read_bytes())
     assert made[0] == made[1]
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_a_task_that_fails_is_one_line(tmp_path: Path, spark: Any) -> None:
+    """Without its package on the workers it was an internal error."""
+    city = registry(tmp_path).metric("city").mechanism
+    with ReportWriter(tmp_path / "s", "city", 3, city, date(2026, 1, 1)) as writer:
+        writer.add_all([city.encoder().encode("Oslo")])
+    words = ["aggregate", "city", "s", "--engine", "spark", "--out", "t"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ldp", *words, "--registry", "metrics.toml"],
+        env={**os.environ, "PYSPARK_PYTHON": "/no/such/python"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    *_, line = done.stderr.splitlines()
+    assert "ldp: a task of Spark failed: org.apache.spark.SparkException: " in line
+    assert line.endswith('Cannot run program "/no/such/python": error=2, No such file or directory')
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("An error occurred.\n: java.io.IOException: no\n\tat java\n", "java.io.IOException: no"),
+        ("From the worker:\nTraceback:\n  File\nldp.Missing: x\n SQLSTATE: 3", "ldp.Missing: x"),
+        ("", ""),
+    ],
+)
+def test_the_reason_in_an_error_of_spark(text: str, reason: str) -> None:
+    assert _reason(text) == reason
