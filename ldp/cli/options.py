@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 
 class _File(click.Path):
     """The name of a file or folder. It raises a usage error for "-" where no stream can stand for
-    it, for a URL, which would become a folder of that name, and for a named pipe, which may never
-    be written."""
+    it, for "", which pathlib takes for the current folder, for a URL, which would become a folder
+    of that name, and for a named pipe, which may never be written."""
 
     def convert(self, value: Any, *place: Any) -> Any:
         if str(value) == "-":
             self.fail('"-" is not supported here; name a file', *place)
+        if not str(value).strip() or "\0" in str(value):
+            self.fail("it names no file", *place)
         if is_pipe(Path(value)):
             self.fail("is a named pipe, which may never be written; name a file", *place)
         if re.match("[A-Za-z][A-Za-z0-9+.-]*://", str(value)):

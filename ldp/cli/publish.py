@@ -104,7 +104,7 @@ def publish_command(
     from ldp.registry import Registry
     from ldp.tables.fakes import fake_reports
 
-    if postgres:
+    if postgres is not None:
         _require_no_password(postgres)
     check_days(since, until)
     today = current_day()
@@ -152,7 +152,7 @@ def publish_command(
         )
         for kind, place, write in copies:
             with passing_by(result.problems, kind):
-                if place:
+                if place is not None:
                     write(out, place, result.problems)
     for e in () if as_json else experiments:
         for difference in filter(lambda d: d.is_real, e.differences):

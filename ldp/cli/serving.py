@@ -57,7 +57,7 @@ def service_settings(
 
     return {
         "limits": Limits(requests=most_requests, rate=float(rate), buffer_bytes=most_buffer << 20),
-        "admits": _admits(admit) if admit else None,
+        "admits": None if admit is None else _admits(admit),
     }
 
 

@@ -117,6 +117,7 @@ def test_a_signal_moves_what_is_enough_for_a_file(tmp_path: Path) -> None:
         (("--listen", "127.0.0.1:70000"), "--listen must be HOST:PORT"),
         (("--retain", "soon"), "must be a length of time such as"),
         (("--ids", "3-0"), "'--ids': it must be a range of hexadecimal digits, as 0-3 or f"),
+        (("--admit=", "--write-small"), "admit = '': "),  # who may send was not asked
         (("--registry", "nowhere.toml"), "--registry is given 2 times, and takes one value"),
     ],
 )

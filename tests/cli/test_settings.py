@@ -110,6 +110,9 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_defaults(tmp_path
         ("collect", "admit = 3", "admit must be a text, not 3"),
         ("collect", "store = ", "not valid TOML"),
         ("collect", 'store = "ftp://x/y"', "store is 'ftp://x/y': a store is a folder"),
+        ("collect", 'store = ""', "store is '': it names no file"),
+        ("collect", 'sealed = [" "]', "sealed is [' ']: it names no file"),
+        ("relay", r'buffer = "\u0000"', r"buffer is '\x00': it names no file"),
         ("relay", 'delta = "x"', "delta must be a number, not 'x'"),
         ("relay", "fakes = 2", "fakes is 2: must be a share such as 1% or 0.01"),
         (

@@ -697,6 +697,19 @@ def test_postgres_holds_the_data_set(world: World, postgres: str) -> None:
 
 
 @pytest.mark.exact
+def test_an_empty_name_of_a_database_is_not_left_out(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libpq takes it for the database of the environment; nothing was copied, in silence."""
+    pytest.importorskip("psycopg")
+    monkeypatch.setenv("PGHOST", "/nowhere")
+    words = ("--registry", world.top / "metrics.toml", "--store", world.store)
+    world.write("theme", 0)
+    done = run("publish", *words, "--out", world.out, "--postgres", "")
+    assert "ldp: postgres: " in done.output
+
+
+@pytest.mark.exact
 def test_a_value_that_postgres_cannot_hold_keeps_no_metric_out(world: World, postgres: str) -> None:
     import psycopg
 
