@@ -262,7 +262,10 @@ def _decode_pairs(table: "JointTable", _: "Spelling | None", options: _Options) 
     association = associate_members(table, listed or None, options.rule)
     for warning in association.details["warnings"]:
         warn(warning)
-    association = association.at(level=options.level)
+    association = association.at(
+        level=options.level,
+        reports_per_person=options.weighted,
+    )
     _write_pairs(association, names, options.out, options.as_json)
 
 
@@ -345,7 +348,10 @@ DECODERS: Mapping[str, _Decoder] = {
     "numbers by category": _numbers,
     "moments": _numbers,
     "words": _Decoder(_decode_words, frozenset(("method", "rule"))),
-    "pairs": _Decoder(_decode_pairs, frozenset(("candidates", "rule"))),
+    "pairs": _Decoder(
+        _decode_pairs,
+        frozenset(("candidates", "rule", "weighted_reports_per_client")),
+    ),
 }
 """Ways to decode, by the answers that a mechanism is about."""
 OF_SOME = frozenset[str]().union(*(decoder.options for decoder in DECODERS.values()))

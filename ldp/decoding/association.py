@@ -11,9 +11,9 @@ not normal near 0.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from string import ascii_lowercase
 from typing import Any, NamedTuple, Self
@@ -162,7 +162,8 @@ class Association(Result):
     the number of these reports that held the cell, and its standard error. Intervals, p-values and
     discoveries are those of `unbiased`. `are_few`: whether reports are too few for normal errors.
     An error of 0 is then no certainty. `few_tail`: least p-value of each cell, by the number of
-    reports that name it. `reports`: number of reports. `details`: mechanism and fit.
+    reports that name it. `reports`: number of reports. `tested`: test of independence, from the
+    number of reports by the sender of a report. `details`: mechanism and fit.
     """
 
     kind = "association"
@@ -174,11 +175,16 @@ class Association(Result):
     unbiased: Floats
     std_error: Floats
     reports: int
-    independence: Independence
+    tested: Callable[[float], Independence]
     rule: Rule = field(default_factory=Rule)
     are_few: bool = False
     few_tail: Floats | float = 0.0
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def independence(self) -> Independence:
+        """Test that the parts are independent among people, who send `reports_per_person`."""
+        return self.tested(1 + self.more)
 
     @property
     def count(self) -> Floats:
@@ -323,8 +329,9 @@ def associate(
     cells = cell_counts(weights, patterns.counts, places)
     stated = stated_variance(variables, fit.shares.reshape(shape), patterns.total) ** 0.5
     std_error = np.where(cells.std_error < ALIKE * stated, stated, cells.std_error)
-    tested = independence(factors, patterns.counts, margins, places)
-    if not tested.is_exact:
+    counts = patterns.counts
+    tested = cache(lambda each: independence(factors, counts, margins, places, each))
+    if not tested(1.0).is_exact:
         warnings.append(
             "of rare values in so many reports, the test of independence rejects more often than "
             "it says"
@@ -341,7 +348,7 @@ def associate(
         unbiased=cells.count,
         std_error=std_error,
         reports=patterns.total,
-        independence=tested,
+        tested=tested,
         rule=rule,
         are_few=are_few,
         few_tail=cells.few_tail,

@@ -1,6 +1,8 @@
 """Rao's score test that the parts of a joint report are independent.
 
-Its p-value is that among permuted reports, or among random tables of the same margins.
+Its p-value is that among permuted reports, or among random tables of the same margins. Reports of
+one person are about one value, so fewer people than reports may make parts seem to go together:
+the score then has a larger variance, and as many reports as there are people are permuted.
 """
 
 import math
@@ -43,10 +45,12 @@ def independence(
     counts: Ints,
     margins: Sequence[Floats],
     places: Sequence[Places] | None = None,
+    per_person: float = 1.0,
 ) -> Independence:
     """Return Rao's score test that the parts are independent. `factors`: likelihoods, shape
     (different reports, values) each. `places`: which of them each pattern has, shape (patterns,).
-    `counts`: shape (patterns,). `margins`: shares, shape (values,) each.
+    `counts`: shape (patterns,). `margins`: shares, shape (values,) each. `per_person`: reports by
+    the sender of a report, on average over the reports (the design effect of Rao and Scott 1981).
 
     If they are independent, each margin is a mixture by itself. With the slope S and the
     information I of the log likelihood at the product of the margins, S' Z (Z' I Z)**-1 Z' S is
@@ -62,26 +66,35 @@ def independence(
     freedom = math.prod(map(len, positive)) - 1 - sum(len(values) - 1 for values in positive)
     if not freedom:
         return Independence(0.0, 0, math.nan)
-    ratios, information = list[Floats](), np.full((1, 1), float(counts.sum()))
+    total = int(counts.sum())
+    each = min(per_person, total)
+    ratios, information, shares = list[Floats](), np.full((1, 1), float(total)), np.ones(1)
     places = places or [np.arange(len(counts))] * len(factors)
     for factor, margin, values, at in zip(factors, margins, positive, places, strict=True):
-        likely = factor[:, values] @ (margin[values] / margin[values].sum())
-        ratio = factor[:, values] / likely[:, None]
-        part = np.bincount(at, counts) / counts.sum()
+        share = margin[values] / margin[values].sum()
+        ratio = factor[:, values] / (factor[:, values] @ share)[:, None]
+        shares, part = np.kron(shares, share), np.bincount(at, counts) / total
         information = np.kron(information, (ratio.T * part) @ ratio)
         ratios.append(ratio)
-    inverse = covariance(information)
+    ends = [np.rint(np.cumsum(np.bincount(at, counts)) / each) for at in places]
+    numbers = [np.diff(end, prepend=0).astype(int) for end in ends]
+    people = int(numbers[0].sum())
+    inverse = of_reports = covariance(information)
+    if each > 1:
+        of_people = (information * shares) @ information
+        of_people *= (each - 1) / total
+        inverse = covariance(information + of_people)
+        of_reports = of_reports * (total / people)
 
-    def statistic(slope: Floats) -> float:
+    def statistic(slope: Floats, inverse: Floats = of_reports) -> float:
         return float(slope.ravel() @ inverse @ slope.ravel())
 
-    seen = statistic(Mixture.of(ratios, counts, places).sums())
-    numbers = [np.bincount(at, counts).astype(int) for at in places]
-    if math.prod(map(len, numbers)) <= MOST_DIFFERENT and counts.sum() < MOST_REPORTS:
+    seen = statistic(Mixture.of(ratios, counts, places).sums(), inverse)
+    if math.prod(map(len, numbers)) <= MOST_DIFFERENT and total < MOST_REPORTS:
         slopes = (reduce(_summed, ratios, table.astype(float)) for table in _tables(numbers))
-    elif counts.sum() * len(inverse) <= MOST_PERMUTED:
-        reports = [np.repeat(at, counts) for at in places]
-        mixture = Mixture.of(ratios, np.ones(counts.sum()), reports)
+    elif total * len(inverse) <= MOST_PERMUTED:
+        reports = [np.repeat(np.arange(len(some)), some) for some in numbers]
+        mixture = Mixture.of(ratios, np.ones(people), reports)
         slopes = (replace(mixture, places=some).sums() for some in _permuted(reports))
     else:
         return Independence(seen, freedom, float(chdtrc(freedom, seen)), is_exact=False)

@@ -486,6 +486,27 @@ def test_values_that_hardly_anybody_holds_are_no_dependence(
 
 
 @pytest.mark.statistical
+def test_people_who_report_seven_times_are_no_dependence() -> None:
+    """Of 25 tables of 100 people with independent values, who report 7 times, the test rejects 10
+    at most at 5 %, but with probability 1e-8. The twin takes the reports for those of 700 people.
+    Dependent values are found."""
+    mechanism = JointReport(
+        of=tuple(RandomizedResponse(categories=tuple(of), epsilon=5.0) for of in ("abc", "xy"))
+    )
+    generator, rejected, twin = np.random.default_rng(26), 0, 0
+    for _ in range(25):
+        counts = 7 * generator.multinomial(100, np.outer([0.5, 0.3, 0.2], [0.6, 0.4]).ravel())
+        found = associate(table_of(mechanism, PAIRS, counts, generator))
+        twin += found.independence.p_value < 0.05
+        rejected += found.at(reports_per_person=7.0).independence.p_value < 0.05
+    assert rejected <= 10 < twin
+    counts = 7 * np.array([50, 0, 0, 30, 0, 20])
+    found = associate(table_of(mechanism, PAIRS, counts, generator)).at(reports_per_person=7.0)
+    assert found.independence.p_value < 1e-6
+    assert found.at(reports_per_person=1e6).independence.p_value > 0.05
+
+
+@pytest.mark.statistical
 def test_a_hidden_value_goes_to_other_and_moves_no_other_cell() -> None:
     """A fifth of the people hold a string on no list; no cell is off by over 5.5 standard errors.
 
