@@ -92,6 +92,12 @@ class CategoryDistribution(Distribution):
         below = np.cumsum(of_bins, axis=0)
         return np.asarray((below[:-1] - self.q * below[-1]) / self.total)
 
+    @property
+    def _sampling(self) -> Floats:
+        share, q = self.below[0], self.q
+        square = (share * (1 - 2 * q) + q**2) / self.total
+        return (square - (share - q) ** 2) / self.reports
+
     def held(self, level: float = 0.95) -> Statistic:
         """Return the number of reports that are of the category."""
         return self._reports("reports", *self.linear(np.ones(len(self.share))), level)

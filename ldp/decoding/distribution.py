@@ -287,10 +287,17 @@ class Distribution(Result):
         return Statistic(name, estimate, error, low, high)
 
     def quantile_draws(self, q: float) -> Floats:
-        """Return what `quantile` would estimate from other tables of as many reports if this were
-        the truth, shape (DRAWS,). `q` lies in (0, 1)."""
+        """Return what `quantile` would estimate from other reports of the same people, one each, if
+        this were the truth, shape (DRAWS,). `q` lies in (0, 1)."""
         share, error = self.below
-        return self._crossings(share[:, None] + error[:, None] * self.error_draws, q)[1]
+        noise = np.maximum(error**2 - self._sampling, 0.0) ** 0.5
+        return self._crossings(share[:, None] + noise[:, None] * self.error_draws, q)[1]
+
+    @property
+    def _sampling(self) -> Floats:
+        """Variance of `below` from who the people are, one report each."""
+        share = self.below[0]
+        return share * (1 - share) / self.reports
 
     def _crossings(self, shares: Floats, q: float) -> tuple[Ints, Floats]:
         """Return the bin in which the increasing function nearest to each column of `shares`, shape

@@ -11,6 +11,9 @@ import pytest
 from ldp.errors import ParameterError
 from ldp.planning import Shares, tune
 from ldp.planning.comparison import Comparison, compare_models, shuffled_rivals
+from ldp.planning.numbers import Percentile
+from ldp.planning.percentiles import draw_law
+from ldp.planning.question import root_mean_square
 from ldp.privacy_loss import shuffled_delta
 from ldp.privacy_loss.shuffling import ROUGH
 from ldp.simulation import Population
@@ -45,6 +48,22 @@ def test_every_error_is_the_predicted_one(comparison: Comparison) -> None:
         off = abs(row.measured / row.predicted - 1) / row.sampling_error
         assert off < 5.5
         assert row.sampling_error < 0.12 / 11
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("by", [(), ("a", "b")])
+def test_the_error_of_a_percentile_is_that_of_these_people(by: tuple[str, ...]) -> None:
+    """The error is within a factor of 1.8 of that of 60 tables; this fails falsely with probability
+    1e-6. The twin adds the error of 5,000 people as a sample."""
+    people = Population(tuple(f"{n / 10}" for n in range(1000)), counts=np.full(1000, 5))
+    bounds = {"bounds": (0.0, 100.0), "by": by}
+    question = Percentile.of(people, 12.0, q=0.5, **bounds).with_(users=5_000 * max(1, len(by)))
+    way, known = next(iter(question.mechanisms())), question.known()
+    generator = np.random.default_rng(5)
+    tables = [draw_law(way, known, generator).quantile(0.5).estimate for _ in range(60)]
+    measured, stated = root_mean_square(np.array(tables) - known.true)[0], question.std_error(way)
+    assert 1 / 1.8 < stated / measured < 1.8
+    assert math.hypot(stated, 50 / math.sqrt(5_000)) / measured > 1.8
 
 
 @pytest.mark.slow
