@@ -133,7 +133,9 @@ class Collector:
         answer of status 202."""
         from http.client import HTTPException  # late: slow to load
 
-        address = self._relay if is_sealed(body) else self._direct
+        passes_relay = self.has_relay and is_sealed(body)
+        address = self._relay if passes_relay else self._direct
+        receiver = "relay" if passes_relay else "collector"
         method, path = "POST", address.path
         if self._put:
             method, path = "PUT", f"{path}/{identity.hex()}"
@@ -152,13 +154,14 @@ class Collector:
                 answer = connection.getresponse()
                 text, retry_after = answer.read(1 << 20), answer.getheader("Retry-After", "")
             except (OSError, HTTPException, ValueError, AttributeError) as error:
-                message = f"the collector cannot be reached: {type(error).__name__}"
+                message = f"the {receiver} cannot be reached: {type(error).__name__}"
                 raise Unreachable(message) from None
             finally:
                 deadline.cancel()
         if answer.status != 202:
             seconds = float(retry_after) if retry_after.isdecimal() else 0.0
-            raise Unreachable(f"the collector answered {answer.status}", seconds, answer.status)
+            message = f"the {receiver} answered {answer.status}"
+            raise Unreachable(message, seconds, answer.status)
         return _count_refused(text)
 
     def _connection(self, address: _Address) -> "HTTPConnection":

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ldp.client import Client, Collector
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, Unreachable
 from ldp.protocol.batch import Batch, Destination, Item
 from ldp.protocol.sealing_keys import PrivateKey, PublicKey
 from tests.devices import DAY, REGISTRY, App, Memory
@@ -169,6 +169,16 @@ def test_a_relay_gets_nothing_that_it_could_read(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(AssertionError):
             destination.send(bytes(16), Batch(bytes(16), TODAY, (item,)).to_bytes())
     assert hosts == ["127.0.0.1:1", "127.0.0.1:2"]
+
+
+@pytest.mark.exact
+def test_an_error_says_whether_the_relay_or_the_collector_is_away() -> None:
+    """It was always the collector."""
+    destination = Collector(HERE, relay=RELAY, key=KEY.public)
+    for name, receiver in (("city", "collector"), ("queue:places", "relay")):
+        body = Batch(bytes(16), TODAY, (Item(name, 1, b"x"),)).to_bytes()
+        with pytest.raises(Unreachable, match=f"the {receiver} cannot be reached"):
+            destination.send(bytes(16), body)
 
 
 @pytest.mark.exact
