@@ -68,6 +68,13 @@ ALTER TABLE frozen ADD COLUMN source INTEGER NOT NULL DEFAULT 0;
 DELETE FROM state WHERE name = 'latest'""",
 }
 """Statements that turn a file of a format into one of the next, by the older format."""
+_MUST_WRITE = "; this user must be able to write it and its folder"
+_REMEDIES = {
+    sqlite3.SQLITE_CORRUPT: "; to begin again delete it and its witness",
+    sqlite3.SQLITE_CANTOPEN: _MUST_WRITE,
+    sqlite3.SQLITE_READONLY: _MUST_WRITE,
+}
+"""What to do, by the first byte of SQLite's codes of errors."""
 BUSY_SECONDS = 0.25
 DECLINED = "declined "
 """Beginning of the names under which declined records are counted."""
@@ -161,9 +168,8 @@ class DeviceFile:
         busy = isinstance(error, sqlite3.OperationalError) and (
             "locked" in str(error) or "busy" in str(error)
         )
-        why = f"the device's file cannot be used: {error}"
-        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT:
-            why += "; to begin again delete it and its witness"
+        remedy = _REMEDIES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "")
+        why = f"the device's file cannot be used: {error}{remedy}"
         return StorageError(f"{self._path}: {why}", busy)
 
     def close(self) -> None:

@@ -421,12 +421,15 @@ def test_a_damaged_batch_is_named_with_its_file(app: App, column: str, text: str
 
 
 @pytest.mark.exact
-def test_of_a_damaged_file_it_is_said_how_to_begin_again(app: App) -> None:
+def test_of_a_file_that_cannot_be_used_it_is_said_what_helps(app: App) -> None:
     assert app.client.record("city", "Oslo")
     app.client.close()
     app.path.write_bytes(app.path.read_bytes()[:5000])
-    damaged = "malformed; to begin again delete it and its witness"
-    with pytest.raises(StorageError, match=damaged):
+    with pytest.raises(StorageError, match="malformed; to begin again delete it and its witness"):
+        app.open(strict=True).record("city", "Oslo")
+    app.path.unlink()
+    app.path.mkdir()
+    with pytest.raises(StorageError, match="; this user must be able to write it and its folder"):
         app.open(strict=True).record("city", "Oslo")
 
 
