@@ -96,7 +96,8 @@ class _Program:
         """Return the error that says `what` went wrong and what the program did instead, or that
         the program was too late."""
         if self._is_late:
-            return ReportError(f"the program gave no answer for {MOST_SECONDS:g} s")
+            late = f"the program gave no answer for {MOST_SECONDS:g} s"
+            return ReportError(f"{late}: it must write each line at once")
         answer = shortened(self._answer) if self._answer else "an empty line"
         with suppress(subprocess.TimeoutExpired):
             if not self._answer:

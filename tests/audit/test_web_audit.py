@@ -138,7 +138,7 @@ def test_a_program_that_does_not_answer_is_ended(
     """An audit waited for it without end, and for the program of a shell. The twin ends by
     itself."""
     monkeypatch.setattr("ldp.audit.foreign.MOST_SECONDS", 0.5)
-    what = "with no report: it ended with status 0" if command == "true" else "no answer for 0.5 s"
+    what = "with no report: it ended with status 0" if command == "true" else "0.5 s: it must write"
     with ForeignEncoder(shlex.split(command), RESPONSE) as foreign:
         for _ in range(2):
             with pytest.raises(ReportError, match=what):
