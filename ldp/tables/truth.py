@@ -17,6 +17,8 @@ from ldp.tables.statistics import quantile_of
 
 TOTAL = "reports"
 """Statistic that is the number of reports of a category."""
+LARGEST = 1e140
+"""Size from which the sum of the squares of 10**18 numbers may be no float."""
 
 
 class TrueNumbers:
@@ -59,8 +61,10 @@ def true_numbers(truth: Mapping[str, int]) -> Mapping[float, int] | None:
             counts[float(value)] += truth[value]
     except ValueError:
         return None
-    if not all(map(math.isfinite, counts)):
-        raise DecodeError("the truth names a number that is not finite")
+    if not all(abs(number) < LARGEST for number in counts):
+        raise DecodeError(
+            f"the truth names a number that is not finite, or of size {LARGEST:g} or more"
+        )
     return counts or None
 
 

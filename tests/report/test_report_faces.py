@@ -169,6 +169,9 @@ def test_a_truth_of_texts_is_none_of_a_number(files: Path) -> None:
     )
     with pytest.raises(DecodeError, match="not finite"):
         render([number], {"inf": 1})
+    with pytest.raises(DecodeError, match="of size 1e\\+140 or more"):
+        render([number], {"1e300": 1, "-1e300": 1})  # no float is their variance
+    assert render([number], {"9e139": 10**18})
 
 
 def marked(page: str) -> set[tuple[str, str]]:
