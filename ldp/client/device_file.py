@@ -70,7 +70,7 @@ DELETE FROM state WHERE name = 'latest'""",
 """Statements that turn a file of a format into one of the next, by the older format."""
 _MUST_WRITE = "; this user must be able to write it and its folder"
 _REMEDIES = {
-    sqlite3.SQLITE_CORRUPT: "; to begin again delete it and its witness",
+    sqlite3.SQLITE_CORRUPT: "; to begin again delete it and its witness: no charge is remembered",
     sqlite3.SQLITE_CANTOPEN: _MUST_WRITE,
     sqlite3.SQLITE_READONLY: _MUST_WRITE,
 }
