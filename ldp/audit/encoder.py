@@ -62,6 +62,8 @@ REPEATS = {Bits: 6, Subset: 6, Index: 16, Sign: 16}
 
 RARE = 1e-9
 """Probability of the same reports of two devices, at most."""
+NEVER = 1e-18
+"""Probability of a repetition that every audit refutes, however many counts it checks."""
 AFTER_START = 400
 """Reports after each start of a program."""
 LEAST_EACH, EACH_OF_ALL, FEW = 16, 400, 16
@@ -308,19 +310,29 @@ def start_checks(
     value: Value,
     starts: Sequence[Encode],
     coins: Generator,
+    most: int = 0,
 ) -> list[Checks]:
-    """Return the checks that the first AFTER_START reports of one value are not those of another
-    start of the same program, as they would be with noise from a constant or from the time.
-    `starts`: the encoders after each start. `coins` make the chances of a repetition equal."""
-    values = [value] * AFTER_START
+    """Return the checks that the first reports of one value are not those of another start of the
+    same program, as they would be with noise from a constant or from the time. `starts`: the
+    encoders after each start. `coins` make the chances of a repetition equal. `most`: how many
+    reports may be compared, instead of AFTER_START, where less noise has reports be equal."""
+    parts = [
+        (number, part, part_value)
+        for number, (part, (part_value,)) in enumerate(values_of_parts(mechanism, [value]))
+        if not is_rounded(part, part_value, {0})
+    ]
+    if not parts:
+        return []
+    least = min(largest_chance(part) / part.shape.rows for _, part, _ in parts)
+    is_enough = least**most < NEVER
+    enough = math.ceil(math.log(NEVER) / math.log(least)) if is_enough else most
+    values = [value] * max(AFTER_START, enough)
     reports = [
         [mechanism.layout.split(*one) for one in reports_of(mechanism, values, encode)]
         for encode in starts
     ]
     checks = []
-    for number, (part, (part_value,)) in enumerate(values_of_parts(mechanism, [value])):
-        if is_rounded(part, part_value, {0}):
-            continue
+    for number, part, part_value in parts:
         first, *others = ([split[number] for split in some] for some in reports)
         cells = partial(part.addressing.cells, part.addressing.point(part_value))
         chances = np.array(

@@ -188,7 +188,7 @@ def audited_from_outside(
     value, encode = tried(mechanism)[0], starts[0]
 
     def play(draws: Draws) -> Iterator[list[Checks]]:
-        yield start_checks(mechanism, value, starts, draws.coins)
+        yield start_checks(mechanism, value, starts, draws.coins, 15 * trials)
         yield from with_sums(way_stages(mechanism, Way(lambda: encode), trials, draws, dictionary))
         yield repeat_checks(mechanism, value, encode, trials)
 
