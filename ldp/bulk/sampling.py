@@ -69,19 +69,20 @@ def _fill_below(below: Any, filled: int, threshold: Any, stream: Any) -> int:
 def fit_subsets(
     subsets: Points, touched: Ints, sizes: Ints, columns: int, ones: int, generator: Generator
 ) -> None:
-    """Turn random words `subsets`, shape (n, words), into sets of `ones` columns, in place: report
-    i names the first sizes[i] of the columns touched[i], shape (n, touched), and a uniform set of
-    those that are not touched, filled up or thinned out as `Subset.draw` does."""
-    every, words = np.arange(len(subsets)), touched.T >> 6
+    """Turn random words `subsets`, shape (n, words), contiguous, into sets of `ones` columns, in
+    place: report i names the first sizes[i] of the columns touched[i], shape (n, touched), and a
+    uniform set of those that are not touched, filled up or thinned out as `Subset.draw` does."""
+    flat, words = subsets.reshape(-1), touched.T >> 6
+    words += subsets.shape[1] * np.arange(len(subsets))
     bits = _1 << (touched.T & 63).astype(np.uint64)
     if columns % 64:
         subsets[:, -1] &= (_1 << np.uint64(columns % 64)) - _1
     for word, bit in zip(words, bits, strict=True):
-        subsets[every, word] &= ~bit
-    missing = ones - sizes - np.bitwise_count(subsets).sum(axis=1, dtype=np.int64)
+        flat[word] &= ~bit
+    missing = ones - sizes - np.einsum("ij->i", np.bitwise_count(subsets), dtype=np.int64)
     _fit(subsets, touched, missing, columns, generator)
     for place, (word, bit) in enumerate(zip(words, bits, strict=True)):
-        subsets[every, word] |= np.where(place < sizes, bit, _NO_LANES)
+        flat[word] |= bit * (place < sizes)
 
 
 @compiled(few=1 << 10)
