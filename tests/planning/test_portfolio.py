@@ -6,8 +6,10 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from fractions import Fraction
+from functools import reduce
 from itertools import permutations
 from itertools import product as product_of
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -801,7 +803,8 @@ def test_a_plan_never_passes_its_caps_in_exact_sums(tmp_path: Path) -> None:
     cap = math.fsum([one, two]) + three
     exact = sum(map(Fraction, (one, two, three)))
     assert (three <= _left(cap, [one, two])) == (exact <= Fraction(cap))
-    assert _left(1.0, [0.1] * 10) == 0.0 < 1.0 - sum([0.1] * 10), "doubles leave a rest"
+    # not sum: from Python 3.12 on it rounds once
+    assert _left(1.0, [0.1] * 10) == 0.0 < 1.0 - reduce(add, [0.1] * 10), "doubles leave a rest"
 
 
 def test_the_registry_of_a_plan_lets_other_stand_for_what_is_not_listed(

@@ -90,7 +90,7 @@ def test_a_missing_value_is_named_with_its_position(kind: str, values: list[Any]
     [
         np.float32("nan"),
         np.longdouble("nan"),
-        np.datetime64("NaT"),
+        np.datetime64("NaT", "s"),
         Decimal("NaN"),
         np.ma.masked,
         ("NO", np.float32("nan")),
