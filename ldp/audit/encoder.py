@@ -310,12 +310,12 @@ def start_checks(
     value: Value,
     starts: Sequence[Encode],
     coins: Generator,
-    most: int = 0,
+    most: int = AFTER_START,
 ) -> list[Checks]:
     """Return the checks that the first reports of one value are not those of another start of the
     same program, as they would be with noise from a constant or from the time. `starts`: the
-    encoders after each start. `coins` make the chances of a repetition equal. `most`: how many
-    reports may be compared, instead of AFTER_START, where less noise has reports be equal."""
+    encoders after each start. `coins` make the chances of a repetition equal. `most`: number
+    of reports that may be compared where AFTER_START are too likely to be equal by chance."""
     parts = [
         (number, part, part_value)
         for number, (part, (part_value,)) in enumerate(values_of_parts(mechanism, [value]))

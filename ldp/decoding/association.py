@@ -162,8 +162,8 @@ class Association(Result):
     the number of these reports that held the cell, and its standard error. Intervals, p-values and
     discoveries are those of `unbiased`. `are_few`: whether reports are too few for normal errors.
     An error of 0 is then no certainty. `few_tail`: least p-value of each cell, by the number of
-    reports that name it. `reports`: number of reports. `tested`: test of independence, from the
-    number of reports by the sender of a report. `details`: mechanism and fit.
+    reports that name it. `reports`: number of reports. `independence_test`: from the number of
+    reports by the sender of a report to the test. `details`: mechanism and fit.
     """
 
     kind = "association"
@@ -175,7 +175,7 @@ class Association(Result):
     unbiased: Floats
     std_error: Floats
     reports: int
-    tested: Callable[[float], Independence]
+    independence_test: Callable[[float], Independence]
     rule: Rule = field(default_factory=Rule)
     are_few: bool = False
     few_tail: Floats | float = 0.0
@@ -184,7 +184,7 @@ class Association(Result):
     @property
     def independence(self) -> Independence:
         """Test that the parts are independent among people, who send `reports_per_person`."""
-        return self.tested(1 + self.more)
+        return self.independence_test(1 + self.more)
 
     @property
     def count(self) -> Floats:
@@ -330,8 +330,8 @@ def associate(
     stated = stated_variance(variables, fit.shares.reshape(shape), patterns.total) ** 0.5
     std_error = np.where(cells.std_error < ALIKE * stated, stated, cells.std_error)
     counts = patterns.counts
-    tested = cache(lambda each: independence(factors, counts, margins, places, each))
-    if not tested(1.0).is_exact:
+    test = cache(lambda each: independence(factors, counts, margins, places, each))
+    if not test(1.0).is_exact:
         warnings.append(
             "of rare values in so many reports, the test of independence rejects more often than "
             "it says"
@@ -348,7 +348,7 @@ def associate(
         unbiased=cells.count,
         std_error=std_error,
         reports=patterns.total,
-        tested=tested,
+        independence_test=test,
         rule=rule,
         are_few=are_few,
         few_tail=cells.few_tail,

@@ -16,7 +16,9 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
+from numpy.lib import NumpyVersion
 
 from ldp import cli
 from tests.folders import TESTS
@@ -41,6 +43,8 @@ FAST = (
     *(CENTRAL.format(*pair) for pair in (("wait", "minutes"), ("byplan", "byplan"))),
     CENTRAL.format("word", "words"),
 )
+DRAWN = ("compare", "plan number")
+"""Commands that print numbers drawn with a seed."""
 CASES = (
     *FAST,
     "plan number --users 200000 --epsilon 2 --quantile 0.95",
@@ -77,6 +81,8 @@ def rounded(number: str) -> str:
 @pytest.mark.exact
 @pytest.mark.parametrize("command", tiered(CASES, len(FAST)))
 def test_each_number_is_printed_still(command: str, tmp_path: Path) -> None:
+    if command.startswith(DRAWN) and NumpyVersion(np.__version__) >= "2.5.0":
+        pytest.skip("numpy draws other binomial numbers with a seed from 2.5 on")
     expected = Counter(map(rounded, json.loads(EXPECTED.read_text())[command]))
     assert expected - Counter(map(rounded, printed(command, tmp_path / "work"))) == Counter()
 

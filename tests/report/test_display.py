@@ -58,7 +58,7 @@ def results() -> Iterator[tuple[str, Any]]:
             unbiased=100 * shares,
             std_error=np.full((2, 2), 5.0),
             reports=100,
-            tested=lambda _: Independence(1.0, 1, 0.3),
+            independence_test=lambda _: Independence(1.0, 1, 0.3),
         ),
     )
     mean = ldp.OneBitMean(bounds=(0.0, 10.0), epsilon=2.0)
