@@ -61,14 +61,21 @@ def from_extra(feature: str, extra: str) -> Iterator[None]:
         raise MissingPackage.of(feature, error.name, extra) from None
 
 
-@contextmanager
-def errors_in(place: object, error: type[LdpError] = ParameterError) -> Iterator[None]:
+class errors_in:
     """Raise errors of the block as `error`, each line after the `place` unless that is ""."""
-    try:
-        yield
-    except LdpError as reason:
-        lines = str(reason).splitlines()
-        raise error("\n".join(f"{place}: {line}" if place else line for line in lines)) from None
+
+    # a class, because a device opens a registry, and a generator takes longer
+    def __init__(self, place: object, error: type[LdpError] = ParameterError) -> None:
+        self._place, self._error = place, error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, reason: object, _trace: object) -> None:
+        if isinstance(reason, LdpError):
+            place = f"{self._place}: " if self._place else ""
+            lines = (place + line for line in str(reason).splitlines())
+            raise self._error("\n".join(lines)) from None
 
 
 class BudgetExceeded(LdpError, RuntimeError):

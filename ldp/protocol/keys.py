@@ -128,8 +128,8 @@ def read_keys(keys: Any, table: Mapping[str, Key], may_have_others: bool = False
         require_known(keys, table)
     values = {name: key[2] for name, key in table.items()}
     for name, value in keys.items():
-        if key := table.get(name):
-            values[name] = key.form.take(name, value)
+        if name in values:
+            values[name] = table[name][0].take(name, value)
     if REQUIRED in values.values():
         name = next(name for name, value in values.items() if value is REQUIRED)
         raise ParameterError(f"needs {name}, {table[name].form.words}")

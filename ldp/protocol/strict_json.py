@@ -38,7 +38,7 @@ def read_toml(path: "Path", error: type[LdpError] = RegistryError) -> dict[str, 
 
     def parse(text: str) -> dict[str, Any]:
         contents = tomllib.loads(text.removeprefix("\ufeff"))
-        if any(mark in text for mark in ("0x", "0o", "0b")):
+        if "0x" in text or "0o" in text or "0b" in text:
             # fails for a number too long for any message
             repr(contents)
         return contents
