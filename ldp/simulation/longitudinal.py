@@ -98,7 +98,7 @@ class Collection:
         """Yield what all devices send of the period that ends after `day`. A group is charged at
         the ends of its windows. So the window that ends now has only the charges made now."""
         people, noons = self._people, self._scenario.noons
-        ends = ending(noons[day], group.caps.window)
+        last = day_of(ending(noons[day], group.caps.window) - 1)
         first = next(
             d for d in range(day + 1) if noons[d] >= beginning(noons[day], group.caps.window)
         )
@@ -113,18 +113,19 @@ class Collection:
         order = np.tile(np.arange(len(members)), (devices.size, 1))
         order = self._generator.permuted(order, axis=1)
         slots = np.array([member.reports_per_window for member in members], dtype=np.int64)
-        granted, is_paid = np.tile(slots, (devices.size, 1)), np.zeros(order.shape, dtype=np.bool_)
+        granted, asks = np.tile(slots, (devices.size, 1)), np.ones(order.shape, dtype=np.bool_)
         charged = np.zeros(order.shape, dtype=np.int64)
         for place, member in enumerate(members):
+            asks[:, place] = member.expires >= last
             if member.name in self._metrics:
                 self._enter_epoch(member, day)
                 charged[:, place] = self.charged[member.name][devices]
-                is_paid[:, place] = bool(member.epoch) & self._paid[member.name][devices]
+                asks[:, place] &= ~(bool(member.epoch) & self._paid[member.name][devices])
         if self._limited:
-            aside = self._scenario.registry.set_aside(group.name, day_of(ends - 1))
-            _grant(group, members, aside, charged, order, is_paid, granted)
+            aside = self._scenario.registry.set_aside(group.name, last)
+            _grant(group, members, aside, charged, order, asks, granted)
         for place, member in enumerate(members):
-            if member.name in self._metrics and member.expires >= day_of(ends - 1):
+            if member.name in self._metrics and member.expires >= last:
                 yield self._send(member, day, devices, since, granted[:, place])
 
     def _enter_epoch(self, metric: Metric, day: int) -> None:
@@ -259,13 +260,14 @@ def _grant(
     aside: Fraction,
     charged: Ints,
     order: Ints,
-    is_paid: Bools,
+    asks: Bools,
     granted: Ints,
 ) -> None:
-    """Write into `granted` how many reports each device may send of each metric, except where its
-    epoch `is_paid`. `order`: in which order a device grants its metrics. `charged`: number of
-    prices charged before. All shapes are (devices, members). What was spent, for life and in the
-    window, is a state. Devices in one state, and metrics that are granted alike, share the work."""
+    """Write into `granted` how many reports each device may send of each metric that `asks`: it has
+    not expired, and its epoch is not paid. `order`: in which order a device grants its metrics.
+    `charged`: number of prices charged before. All shapes are (devices, members). What was spent,
+    for life and in the window, is a state. Devices in one state, and metrics that are granted
+    alike, share the work."""
     prices = [Fraction(member.price) for member in members]
     grants = [
         (mode_class(m), m.price, m.reports_per_window, m.mechanism.cost.epsilon) for m in members
@@ -291,9 +293,9 @@ def _grant(
         keys, which = np.unique(at * len(members) + alike[turn], return_inverse=True)
         steps = [step(*divmod(key, len(members))) for key in keys.tolist()]
         reports, after = np.array(steps, dtype=np.int64).reshape(-1, 2)[which].T
-        asks = ~is_paid[everybody, turn]
-        granted[everybody[asks], turn[asks]] = reports[asks]
-        at[asks] = after[asks]
+        does = asks[everybody, turn]
+        granted[everybody[does], turn[does]] = reports[does]
+        at[does] = after[does]
 
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:

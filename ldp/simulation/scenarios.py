@@ -4,6 +4,7 @@ A mistake is one line that states its place and the remedy. The format is in `do
 """
 
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,24 @@ def read_scenario(path: str | Path, registry: Registry, reading: Reading = AS_WR
             _scenario_metric(path, registry.metric(name), about, reading)
             for name, about in sections.items()
         ]
+        _require_hidden(registry, metrics, keys["start"])
         if isinstance(devices, int):
             devices = [0.0] * (devices - 1) + [1.0]
         return Scenario(registry=registry, metrics=(*metrics,), devices=(*devices,), **keys)
+
+
+def _require_hidden(registry: Registry, metrics: list[ScenarioMetric], start: date) -> None:
+    """Raise ParameterError unless `metrics` has all with hidden presence that share a budget with
+    one of them: devices report on them and are charged, whatever is recorded."""
+    simulated = {metric.name for metric in metrics}
+    for group in {metric.metric.group for metric in metrics}:
+        for metric in registry.metrics_of(group):
+            is_charged = metric.presence == "hidden" and metric.expires >= start
+            if is_charged and metric.name not in simulated:
+                raise ParameterError(
+                    f"needs [metric.{metric.name}], whose hidden presence is charged in group "
+                    f"{group!r}"
+                )
 
 
 def _scenario_metric(path: Path, metric: Metric, about: Any, reading: Reading) -> ScenarioMetric:

@@ -455,6 +455,24 @@ def test_two_metrics_that_share_a_window_take_turns_by_chance(tmp_path: Path) ->
 
 
 @pytest.mark.exact
+def test_a_metric_that_expired_takes_no_turn() -> None:
+    """A device seals no report of it, and so grants none: what fits is for the other one.
+
+    What it was charged before counts for life, here of four reports.
+    """
+    over = metric(RR, "over", expires=START + timedelta(days=1))
+    asked = [ScenarioMetric(metric=one, population=COUNTED) for one in (metric(RR), over)]
+    known = registry({each.name: each.metric for each in asked}, caps(1, 2.0, 8.0))
+    for simulated in (asked[:1], asked):
+        made = replace(scenario(simulated, days=6), registry=known)
+        collection = Collection(made, draw_people(made, generator(1)), generator(2))
+        days = [{sent.scenario_metric.name for sent in every} for every in collection.days()]
+        assert days[2:] == [{"city"}] * 4
+        charged = np.sum([*collection.charged.values()], axis=0)
+        assert charged.min() == charged.max() == 4
+
+
+@pytest.mark.exact
 def test_seventy_metrics_are_charged_together() -> None:
     """An array of numpy has 64 dimensions at most, and a scenario may have more metrics."""
     names = [f"city{number}" for number in range(70)]

@@ -297,6 +297,23 @@ def test_with_hidden_presence_every_period_has_as_many_reports(
 
 
 @pytest.mark.exact
+def test_a_hidden_metric_without_a_section_is_named(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Devices report on it and are charged, also where nobody records it."""
+    Path("days.toml").write_text(MOODS)
+    Path("moods.csv").write_text("value,count\ngood,6\nbad,4\n")
+    _, mood = REGISTRY.split("[metric.mood]")
+    sleep = f"[metric.sleep]{mood}"
+    Path("metrics.toml").write_text(REGISTRY + sleep)
+    assert run(COMMAND, monkeypatch) == 2
+    said = "ldp: days.toml: needs [metric.sleep], whose hidden presence is charged in group 'calm'"
+    assert capsys.readouterr().err.startswith(said)
+    Path("metrics.toml").write_text(REGISTRY + sleep.replace("2027-12-31", "2025-12-31"))
+    assert run(COMMAND, monkeypatch) == 0
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(("right", "wrong", "said"), WRONG)
 def test_a_wrong_scenario_is_one_line_and_status_2(
     right: str,
