@@ -102,7 +102,10 @@ class Mean(Question):
         return [kind(bounds=self.bounds, epsilon=self.epsilon) for kind in OF_NUMBERS.values()]
 
     def std_error(self, mechanism: Numeric) -> float:
-        variances = np.array([*map(mechanism.mean_variance, self.places)])
+        # rounding adds most within a step, and noise in the outermost one
+        eighths = (np.arange(9) / 8 / mechanism.addressing.steps).tolist()
+        places = self.places if self.people else eighths
+        variances = np.array([*map(mechanism.mean_variance, places)])
         variance = float(self.people.shares @ variances if self.people else variances.max())
         return self.whole * math.sqrt(variance / self.users)
 

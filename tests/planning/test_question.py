@@ -13,6 +13,7 @@ import pytest
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism, RandomizedResponse
 from ldp.planning.comparison import compare_question
+from ldp.planning.numbers import Mean
 from ldp.planning.portfolio import Product
 from ldp.planning.question import KINDS, Curator, Files, Question, root_mean_square
 from ldp.planning.values import Shares
@@ -137,6 +138,16 @@ def test_a_question_without_people_has_typical_ones(share: float) -> None:
     assert question.std_error(mechanism) == pytest.approx(
         question.with_(people=people).std_error(mechanism)
     )
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("epsilon", [0.7, 4.0, 14.0, 16.0, 40.0])
+def test_the_largest_error_of_a_mean_is_that_of_any_number(epsilon: float) -> None:
+    """With little noise it is the error of rounding, which no number on a step has."""
+    question = Mean(users=1, epsilon=epsilon, bounds=(0.0, 1.0))
+    for way in question.mechanisms():
+        largest = max(way.mean_variance(place / 8_190) for place in range(8_191))
+        assert question.std_error(way) == pytest.approx(math.sqrt(largest), rel=1e-3)
 
 
 @pytest.mark.exact
