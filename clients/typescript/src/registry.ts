@@ -194,17 +194,16 @@ export async function fetchRegistry(
   pin: string,
   stop?: AbortSignal,
 ): Promise<RegistryDocument> {
-  const bytes = async (cache: RequestCache): Promise<Uint8Array> => {
-    const response = await fetch(url, {
-      ...{ cache, credentials: "omit", referrerPolicy: "no-referrer", redirect: "error" },
-      signal: limited(stop),
-    });
-    return new Uint8Array(await response.arrayBuffer());
-  };
   try {
-    let body = await bytes("force-cache"); // any copy will do whose digest is right
-    if (toHex(sha256(body)) !== pin) body = await bytes("no-cache");
-    if (toHex(sha256(body)) === pin) return JSON.parse(new TextDecoder().decode(body));
+    // any copy will do whose digest is right
+    for (const cache of ["force-cache", "no-cache"] as const) {
+      const response = await fetch(url, {
+        ...{ redirect: "error", credentials: "omit", referrerPolicy: "no-referrer", cache },
+        signal: limited(stop),
+      });
+      const body = new Uint8Array(await response.arrayBuffer());
+      if (toHex(sha256(body)) === pin) return JSON.parse(new TextDecoder().decode(body));
+    }
   } catch {
     throw new RegistryError("the registry cannot be reached from this origin");
   }

@@ -52,18 +52,17 @@ export class Collector implements Destination {
 
   async send(body: Uint8Array, stop?: AbortSignal): Promise<number> {
     const response = await fetch(this.address, {
-      ...{ method: "POST", redirect: "error" },
+      method: "POST",
       headers: { "Content-Type": MEDIA_TYPE, [ID_HEADER]: batchId(body) },
-      ...{ credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store" },
       body: body as Uint8Array<ArrayBuffer>,
+      ...{ redirect: "error", credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store" },
       signal: limited(stop),
     }).catch(() => {
       throw new Unreachable("the collector cannot be reached from this origin");
     });
     if (response.status !== 202) {
       await response.body?.cancel();
-      const seconds = response.headers.get("Retry-After") ?? "";
-      const wait = /^\d+$/.test(seconds) ? Number(seconds) : 0;
+      const wait = Number(response.headers.get("Retry-After")) || 0; // a date counts as none
       throw new Unreachable(`the collector answered ${response.status}`, wait);
     }
     const answer = await response.json().catch(() => null);

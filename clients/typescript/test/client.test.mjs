@@ -931,7 +931,7 @@ test("a connection to IndexedDB that the browser lost is opened again", async ()
     transaction() {
       if (isLost) throw new DOMException("the connection is closing", "InvalidStateError");
       const transaction = { objectStore: () => ({ get: () => answering({ result: record }) }) };
-      setTimeout(() => transaction.oncomplete(), 5);
+      setImmediate(() => setImmediate(() => transaction.oncomplete()));
       return transaction;
     },
   });
@@ -943,6 +943,42 @@ test("a connection to IndexedDB that the browser lost is opened again", async ()
     await assert.rejects(read(), (error) => error instanceof StorageError);
     assert.equal(await read(), record);
     assert.deepEqual([await read(), opens], [record, 2]);
+  } finally {
+    globalThis.indexedDB = before;
+  }
+});
+
+test("transactions that begin at once share one connection to IndexedDB, which close closes", async () => {
+  let [opens, closes] = [0, 0];
+  const answering = (request) => (setImmediate(() => request.onsuccess()), request);
+  const transaction = () => {
+    const begun = { objectStore: () => ({ get: () => answering({ result: { format: 1 } }) }) };
+    setImmediate(() => setImmediate(() => begun.oncomplete()));
+    return begun;
+  };
+  const database = () => ({ transaction, close: () => { closes += 1; } });
+  const before = globalThis.indexedDB;
+  globalThis.indexedDB = { open: () => ((opens += 1), answering({ result: database() })) };
+  try {
+    const storage = indexedDbStorage("weather");
+    const read = () => storage.transaction(() => ({ result: null }), false);
+    await Promise.all([read(), read(), read()]);
+    storage.close();
+    await read(); // another connection, after the end of the first
+    assert.deepEqual([opens, closes], [2, 1]);
+  } finally {
+    globalThis.indexedDB = before;
+  }
+});
+
+test("where there is no IndexedDB records are declined for the storage", async () => {
+  const before = globalThis.indexedDB;
+  globalThis.indexedDB = undefined;
+  try {
+    const { client } = new Device({ storage: indexedDbStorage("weather") });
+    assert.equal(await client.grant(), false);
+    assert.equal((await client.record("city", "Oslo")).reason, "storage");
+    assert.equal((await client.status()).storage, "no IndexedDB");
   } finally {
     globalThis.indexedDB = before;
   }

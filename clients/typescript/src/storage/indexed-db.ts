@@ -10,54 +10,54 @@ const RECORD = 0;
  * Raises nothing: where storage is blocked or full, transactions reject with StorageError. */
 export function indexedDbStorage(product: string): Storage {
   const name = `ldp-telemetry ${product}`;
-  let opened: IDBDatabase | null = null;
+  let opened = Promise.resolve<IDBDatabase | null>(null);
 
   const close = (): void => {
-    opened?.close();
-    opened = null;
+    void opened.catch(() => null).then((database) => database?.close());
+    opened = Promise.resolve(null);
   };
 
-  const open = async (mayCreate: boolean): Promise<IDBDatabase | null> => {
-    if (opened) return opened;
-    return new Promise((resolve, reject) => {
-      const request = indexedDB.open(name, 1);
+  const connect = (mayCreate: boolean): Promise<IDBDatabase | null> =>
+    new Promise((resolve, reject) => {
+      const request = globalThis.indexedDB?.open(name, 1);
+      if (!request) throw new StorageError("no IndexedDB");
       request.onupgradeneeded = () => {
         // before the owner agreed nothing is written, not even an empty database
         if (mayCreate) request.result.createObjectStore(STORE);
         else request.transaction!.abort();
       };
       request.onsuccess = () => {
-        opened = request.result;
-        opened.onversionchange = opened.onclose = close;
-        resolve(opened);
+        request.result.onversionchange = request.result.onclose = close;
+        resolve(request.result);
       };
       request.onerror = () =>
-        !mayCreate && request.error?.name === "AbortError"
-          ? resolve(null)
-          : reject(request.error);
+        mayCreate || request.error?.name !== "AbortError" ? reject(request.error) : resolve(null);
     });
-  };
+
+  /** One connection, however many transactions begin at once: nothing closes another. */
+  const open = (mayCreate: boolean): Promise<IDBDatabase | null> =>
+    (opened = opened.catch(() => null).then((database) => database ?? connect(mayCreate)));
 
   const inTransaction = <T>(database: IDBDatabase, work: Work<T>, isDurable: boolean): Promise<T> =>
     new Promise((resolve, reject) => {
-      const durability = isDurable ? "strict" : "relaxed";
-      const transaction = database.transaction(STORE, "readwrite", { durability });
+      const transaction = database.transaction(STORE, "readwrite", {
+        durability: isDurable ? "strict" : "relaxed",
+      });
       const store = transaction.objectStore(STORE);
-      let done: { result: T };
-      let failure: unknown;
+      let done: T;
       const request = store.get(RECORD);
       request.onsuccess = () => {
         try {
           const { device, result } = work(checkedDevice(request.result));
-          done = { result };
+          done = result;
           if (device) store.put(device, RECORD);
         } catch (error) {
-          failure = error;
+          reject(error);
           transaction.abort();
         }
       };
-      transaction.oncomplete = () => resolve(done.result);
-      transaction.onabort = () => reject(failure ?? transaction.error);
+      transaction.oncomplete = () => resolve(done);
+      transaction.onabort = () => reject(transaction.error);
     });
 
   return {
@@ -74,11 +74,9 @@ export function indexedDbStorage(product: string): Storage {
       }
     },
     alone: (work) =>
-      globalThis.navigator?.locks
-        ? navigator.locks.request(`${name} upload`, { ifAvailable: true }, (lock) =>
-            lock ? work() : null,
-          )
-        : work(),
+      globalThis.navigator?.locks?.request(`${name} upload`, { ifAvailable: true }, (lock) =>
+        lock ? work() : null,
+      ) ?? work(),
     close,
   };
 }
