@@ -59,7 +59,8 @@ RELAY = (
 
 class _Subject(NamedTuple):
     """What reports are drawn by. `is_fresh`: False if several reports share what is memoised.
-    `definition`: of a metric. `per_person`: most fresh reports that a device seals in a day."""
+    `definition`: of a metric. `per_person`: most fresh reports that a device seals in a day, of
+    which the caps pay for all."""
 
     name: str
     mechanism: Shuffled
@@ -183,9 +184,15 @@ def _subject(
         known = metric, definition.mechanism, not definition.memoise, definition
         if definition.memoise:
             return _Subject(*known)
-        paid = definition._replace(reports_per_window=loaded.most_reports(definition))
-        window = loaded.groups[definition.group].caps.window
-        return _Subject(*known, paid.reports_of_one(timedelta(days=1), window))
+        slots, budget = loaded.most_reports(definition), loaded.groups[definition.group]
+        paid = definition._replace(reports_per_window=slots)
+        sealed = paid.reports_of_one(timedelta(days=1), budget.caps.window)
+        if definition.presence == "hidden":
+            from ldp.client.sealing import MOST_PERIODS  # late: public metrics need no client
+
+            sealed += slots * (MOST_PERIODS - 1)
+        of_life = Fraction(loaded.life_of(budget.name)) // Fraction(definition.price)
+        return _Subject(*known, min(sealed, of_life))
     if mechanism is not None:
         name, parameters = name_and_parameters(mechanism, "rr, epsilon = 2, categories = 20")
         if name in PRESETS and not parameters:

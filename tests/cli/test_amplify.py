@@ -41,30 +41,37 @@ def test_amplify_prints_both_costs_and_the_conditions(
 
 @pytest.mark.exact
 @pytest.mark.parametrize(
-    ("keys", "window", "cap", "per_person"),
+    ("keys", "window", "life", "per_person"),
     [
-        ("reports_per_window = 1", "1d", 8, 1),
-        ("reports_per_window = 1", "7d", 8, 1),
-        ("reports_per_window = 5", "1d", 8, 4),
-        ("reports_per_window = 3", "1h", 8, 72),
+        ("reports_per_window = 1", "1d", 400, 1),
+        ("reports_per_window = 1", "7d", 400, 1),
+        ("reports_per_window = 5", "1d", 400, 4),
+        ("reports_per_window = 3", "1h", 400, 72),
+        ("reports_per_window = 3", "1h", 128, 64),
+        ('presence = "hidden"', "1d", 400, 30),
+        ('presence = "hidden"\nreports_per_window = 2', "12h", 400, 62),
+        ('presence = "hidden"\nreports_per_window = 5', "1d", 128, 64),
     ],
 )
 def test_amplify_counts_the_reports_that_a_device_may_seal_in_a_day(
     keys: str,
     window: str,
-    cap: int,
+    life: int,
     per_person: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Of five reports of epsilon 2 a cap of 8 pays for four."""
+    """Of five reports of epsilon 2 a cap of 8 pays for four, and one of 128 for 64 in a life.
+
+    A hidden group's device that was off seals 30 windows on a day, and those that end on it.
+    """
     path = tmp_path / "metrics.toml"
     path.write_text(
-        f'[product]\nname = "p"\n[group.g]\nwindow = "{window}"\nwindow_epsilon = {cap}\n'
-        'lifetime_epsilon = 400\n[metric.m]\nversion = 1\ngroup = "g"\ndescription = "Q"\n'
+        f'[product]\nname = "p"\n[group.g]\nwindow = "{window}"\nwindow_epsilon = 8\n'
+        f'lifetime_epsilon = {life}\n[metric.m]\nversion = 1\ngroup = "g"\ndescription = "Q"\n'
         'owners = ["a"]\nexpires = 2099-12-31\nmechanism = "rr"\nepsilon = 2\n'
-        f'categories = ["no", "yes"]\n{keys}\n'
+        f'categories = ["no", "yes", "none"]\n{keys}\n'
     )
     assert run(f"amplify m --registry {path} -n 300 --delta 1e-6 --json", monkeypatch) == 0
     result = json.loads(capsys.readouterr().out)
