@@ -6,7 +6,9 @@ Each also subclasses the builtin that a caller would expect. So `except ValueErr
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class LdpError(Exception):
@@ -91,8 +93,17 @@ class Unreachable(LdpError, OSError):
         self.retry_after, self.status = retry_after, status
 
 
+def require_number(number: Any, name: str, where: str = "") -> None:
+    """Raise ParameterError, with `name` and `where` it lies, unless it is a real number, no bool
+    and no Decimal."""
+    if isinstance(number, bool) or not isinstance(number, Real):
+        rule = f"{name} must be a float or fraction{where}"
+        raise ParameterError(f"{rule}, got {number!r}")
+
+
 def require_positive(number: Any, name: str) -> None:
     """Raise ParameterError, with `name`, unless the number is finite and above 0."""
+    require_number(number, name)
     if not 0 < number < float("inf"):
         raise ParameterError(f"{name} must be finite and > 0, got {number!r}")
 
@@ -100,8 +111,8 @@ def require_positive(number: Any, name: str) -> None:
 def require_share(share: Any, name: str) -> float:
     """Return `share` as a float. Raises ParameterError, with `name`, unless it is a number between
     0 and 1, and neither."""
-    is_number = isinstance(share, Real) and not isinstance(share, bool)
-    if not (is_number and 0 < share < 1):
+    require_number(share, name, " strictly between 0 and 1")
+    if not 0 < share < 1:
         raise ParameterError(f"{name} must lie strictly between 0 and 1")
     return float(share)
 
@@ -119,3 +130,10 @@ def require_one_of(value: Any, texts: Collection[str], name: str) -> None:
     """Raise ParameterError, with `name`, unless the value is one of the `texts`."""
     if not isinstance(value, str) or value not in texts:
         raise ParameterError(f"{name} must be one of {', '.join(texts)}")
+
+
+def require_kind(value: Any, kind: type[T], name: str) -> T:
+    """Return the value. Raises ParameterError, with `name`, unless it is of this class."""
+    if not isinstance(value, kind):
+        raise ParameterError(f"{name} must be {kind.__name__}, got {type(value).__name__}")
+    return value

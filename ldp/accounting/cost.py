@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, require_kind
 from ldp.protocol.channel import convert, real_number_up
 
 
@@ -34,6 +34,7 @@ class Cost:
     neighbours: Neighbours = Neighbours.REPLACE_VALUE
 
     def __post_init__(self) -> None:
+        require_kind(self.neighbours, Neighbours, "neighbours")
         convert(self, **dict.fromkeys(("epsilon", "delta", "lifetime"), real_number_up))
         if not self.epsilon >= 0:
             raise ParameterError(f"a cost's epsilon must be >= 0, got {self.epsilon!r}")

@@ -15,7 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from ldp.accounting.cost import Cost, Neighbours
-from ldp.errors import ParameterError, require_share
+from ldp.errors import ParameterError, require_kind, require_share
 from ldp.protocol.channel import EXACT, round_up
 
 LARGE = Decimal(10_000)
@@ -39,7 +39,7 @@ def sequential(costs: Iterable[Cost]) -> Cost:
     >>> sequential([Cost(epsilon=1.0), Cost(epsilon=0.5)]).epsilon
     1.5
     """
-    releases = list(costs)
+    releases = [require_kind(cost, Cost, "cost") for cost in costs]
     return Cost(
         epsilon=exact_sum(cost.epsilon for cost in releases),
         delta=min(1.0, exact_sum(cost.delta for cost in releases)),
@@ -50,7 +50,7 @@ def sequential(costs: Iterable[Cost]) -> Cost:
 def parallel(costs: Iterable[Cost]) -> Cost:
     """Return the cost of releases about *different people*: the largest epsilon and delta. Two
     metrics of one person do not compose this way, their costs add. Raises as `sequential`."""
-    releases = list(costs)
+    releases = [require_kind(cost, Cost, "cost") for cost in costs]
     return Cost(
         epsilon=max((cost.epsilon for cost in releases), default=0.0),
         delta=max((cost.delta for cost in releases), default=0.0),
@@ -106,7 +106,7 @@ def group(cost: Cost, size: int) -> Cost:
     which is above d (1 + e**e + ... + e**((size - 1) e)), a summand for each replaced member.
     Raises ParameterError for a size below 1.
     """
-    if size < 1:
+    if require_kind(size, int, "size") < 1:
         raise ParameterError("a group has at least one member")
     if size == 1:
         return cost

@@ -6,7 +6,7 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import NamedTuple
 
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, require_kind
 from ldp.protocol.channel import convert, real_number
 
 
@@ -44,7 +44,7 @@ class Caps:
     report_epsilon: float | None = None
 
     def __post_init__(self) -> None:
-        if self.window <= timedelta(0):
+        if require_kind(self.window, timedelta, "window") <= timedelta(0):
             raise ParameterError("window must be above 0")
         names = ["window_epsilon", "lifetime_epsilon"]
         if self.report_epsilon is not None:

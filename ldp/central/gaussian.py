@@ -11,6 +11,7 @@ from scipy.special import erfcx, log_ndtr
 
 from ldp.accounting.bisection import bisect
 from ldp.errors import ParameterError, require_positive, require_share
+from ldp.protocol.channel import real_number
 
 SLACK = 1e-6
 """Share of delta that is left for the rounding of doubles when a mu is chosen."""
@@ -31,6 +32,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     >>> round(gaussian_delta(1.0, 1.0), 6)
     0.126937
     """
+    epsilon, mu = real_number(epsilon, "epsilon"), real_number(mu, "mu")
     if not epsilon >= 0 or not mu >= 0:
         raise ParameterError("epsilon and mu must be >= 0")
     if mu == 0 or epsilon == math.inf:
@@ -84,8 +86,9 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     >>> round(gaussian_epsilon(1.0, 1e-6), 3)
     4.887
     """
-    if not mu >= 0 or not 0 < delta < 1:
-        raise ParameterError("mu must be >= 0 and delta lie strictly between 0 and 1")
+    mu, delta = real_number(mu, "mu"), require_share(delta, "delta")
+    if not mu >= 0:
+        raise ParameterError("mu must be >= 0")
     if mu == math.inf:
         return math.inf
     most = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1

@@ -17,7 +17,7 @@ from ldp.arrays import Floats, unmasked
 from ldp.arrays import Ints as Integers
 from ldp.central.gaussian import gaussian_mu, require_budget
 from ldp.central.noise import Noise, Releases
-from ldp.errors import ParameterError, require_one_of, require_positive, require_share
+from ldp.errors import ParameterError, require_kind, require_one_of, require_positive, require_share
 from ldp.protocol.channel import convert, real_number, real_number_up, round_up
 
 MOST_COUNT = 2**62
@@ -34,6 +34,7 @@ class _Mechanism:
     neighbours: Neighbours = Neighbours.ADD_REMOVE
 
     def __post_init__(self) -> None:
+        require_kind(self.neighbours, Neighbours, "neighbours")
         convert(self, sensitivity=real_number_up)
         require_positive(self.sensitivity, "sensitivity")
 

@@ -18,7 +18,7 @@ from ldp.cli.options import FILE, JSON, LEVEL, SEED, aligned, generator, say, wa
 from ldp.cli.parsing import Typed, name_and_parameters
 from ldp.cli.reading import reading_options
 from ldp.cli.settings import rare
-from ldp.errors import DecodeError, ParameterError, errors_in
+from ldp.errors import DecodeError, ParameterError, errors_in, require_one_of
 from ldp.files import counted, csv_text
 from ldp.protocol.channel import rounded_up
 from ldp.registry.lookalikes import odd_values
@@ -154,9 +154,10 @@ def regress_command(
     assert bounds_file is not None
     assert epsilon is not None
     # late: it loads scikit-learn
-    from ldp.central.regression import PURE
+    from ldp.central.regression import METHODS, PURE
 
     name, parameters, public_rows = method
+    require_one_of(name, METHODS, "method")
     if delta is None and (splits is not None or name not in PURE):
         raise ParameterError("Missing --delta, as 1e-6: only pure methods go without")
     ranges = read_bounds(bounds_file)

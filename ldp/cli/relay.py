@@ -20,7 +20,7 @@ from ldp.cli.serving import (
     set_right,
 )
 from ldp.cli.settings import rare
-from ldp.errors import ParameterError, from_extra
+from ldp.errors import ParameterError, from_extra, require_share
 from ldp.registry import Registry
 
 
@@ -73,6 +73,7 @@ def relay_command(
     from ldp.collection.relay_buffer import MOST_REPORTS, RelayBuffer
     from ldp.privacy_loss import least_reports
 
+    require_share(delta, "--delta")
     loaded = Registry.load(registry)
     targets = {
         metric.queue: least_reports(metric.mechanism, epsilon=target, delta=delta, fakes=fakes)

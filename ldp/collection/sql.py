@@ -346,7 +346,8 @@ def read_counts(
     for (line, _), texts in zip(read.rows, cells, strict=True):
         if not re.fullmatch(r"-?[0-9]{1,9},(-?[0-9]{1,9})?,-?[0-9]{1,18}", ",".join(texts)):
             raise DecodeError(
-                f"{read.where(line)}: three whole numbers, or no column: not {texts!r:.60}"
+                f"{read.where(line)}: three whole numbers of at most 18 digits, or no column: not "
+                f"{texts!r:.60}"
             )
         row, column, count = (int(text or columns) for text in texts)
         is_in = 0 <= row < rows and 0 <= column < columns + (not texts[1])

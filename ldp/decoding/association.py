@@ -24,7 +24,7 @@ from ldp.arrays import AnyInts, Bools, Bytes, Floats, Ints, Places, RowNumbers, 
 from ldp.decoding import decode
 from ldp.decoding.independence import Independence, independence
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
-from ldp.errors import DecodeError
+from ldp.errors import DecodeError, require_kind
 from ldp.files import counted, finite
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import FAKES
@@ -35,7 +35,7 @@ from ldp.tables.frame import Columns
 from ldp.tables.joint_table import JointTable
 from ldp.tables.patterns import Patterns, group_reports
 from ldp.tables.result import Result
-from ldp.tables.table import Table
+from ldp.tables.table import Table, one_table
 
 MOST_STEPS, LAST_STEP = 20, 1e-6
 """Largest number of steps of Newton's method, and the step, in shares, after which it ends."""
@@ -293,6 +293,8 @@ def associate(
     part without candidates and for more than MOST_CELLS cells. Time: in proportion to patterns x
     cells**2.
     """
+    if not isinstance(table, JointTable):
+        one_table(table)
     mechanism = table.mechanism
     if not (isinstance(table, JointTable) and mechanism.needs_whole):
         raise DecodeError(f"reports of {mechanism.name} hold no pairs")
@@ -304,7 +306,7 @@ def associate(
         raise DecodeError(f"{what} of candidates for the {count} parts of a report")
     if not patterns.total:
         raise DecodeError("there are no reports")
-    rule = rule or Rule()
+    rule = require_kind(rule or Rule(), Rule, "rule")
     variables = [
         variable(part_table, names, rule, f"part {letter!r}")
         for letter, part_table, names in zip(ascii_lowercase, table.tables, listed, strict=False)

@@ -41,7 +41,7 @@ from ldp.tables.statistics import (
     reports_needed,
     tells,
 )
-from ldp.tables.table import Table
+from ldp.tables.table import Table, one_table
 
 MOVES = "the share of a category below any number"
 """Key of `fakes_move` in a summary."""
@@ -257,7 +257,7 @@ def expected_category(
 def decode_by_category(table: Table) -> Distributions:
     """Return the distributions of a `table` of `hierarchical-histogram` with categories. Raises
     DecodeError for another table, and for one in which a level has no reports."""
-    mechanism = table.mechanism
+    mechanism = one_table(table).mechanism
     if not isinstance(mechanism, HierarchicalHistogram) or not mechanism.by:
         raise DecodeError("the table has no categories with numbers")
     nodes = [nodes_of_levels(table, mechanism, place) for place in range(len(mechanism.by))]

@@ -13,18 +13,19 @@ from ldp.decoding import direct, geometry, histogram, mean_sketch, message_count
 from ldp.decoding.binomials import HARDLY_ANY_LIES
 from ldp.decoding.bloom_maps import candidate_bits, has_single_bits, require_places
 from ldp.decoding.report_patterns import require_decodable, require_independent
-from ldp.errors import DecodeError, ParameterError, require_one_of
+from ldp.errors import DecodeError, ParameterError, require_kind, require_one_of
 from ldp.mechanisms.addressing import CellSets, Identity
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.dummies import MessageColumns
 from ldp.protocol.bloom import PolynomialBloom
+from ldp.protocol.channel import real_number
 from ldp.protocol.cityhash import CityBloom
 from ldp.protocol.hashing import PolynomialRows
 from ldp.protocol.kinds import Index
 from ldp.protocol.md5_bloom import Md5Bloom
 from ldp.tables.estimates import Estimates, Rule, table_details
 from ldp.tables.fakes import fakes_among
-from ldp.tables.table import Table
+from ldp.tables.table import Table, one_table
 
 BY_CELL: dict[str, Callable[..., Estimates]] = {
     "direct": direct.decode,
@@ -81,9 +82,7 @@ def decode(
     (`ldp.decoding.report_patterns`). Their decoding raises DecodeError for more than 8 bits, for
     other mechanisms, and where reports share a permanent response.
     """
-    if not isinstance(table, Table):
-        raise DecodeError("give one Table, as Table.load(FILE), or one part of several")
-    addressing = table.mechanism.candidate_addressing
+    addressing = one_table(table).mechanism.candidate_addressing
     fitting = next((FITTING[kind] for kind in type(addressing).__mro__ if kind in FITTING), None)
     if table.mechanism.is_numeric:
         raise DecodeError(f"a {table.mechanism.name} table holds numbers, not counts of candidates")
@@ -112,7 +111,8 @@ def decode(
     if patterns is not None:
         require_decodable(table.mechanism)
         require_independent(table, weighted_reports_per_client)
-    pooled, rule = _pooled(table, weighted_reports_per_client), rule or Rule()
+    rule = require_kind(rule or Rule(), Rule, "rule")
+    pooled = _pooled(table, weighted_reports_per_client)
     if method == "auto" and _is_small_sketch(table, len(candidates), pooled) and places is None:
         weighted = weighted_reports_per_client
         by = partial(decode, table, candidates, rule=rule, weighted_reports_per_client=weighted)
@@ -207,8 +207,9 @@ def _pooled(table: Table, weighted: float | None) -> tuple[float, ...]:
             "sent under one permanent response, as sum K**2 / sum K over the clients "
             "(--weighted-reports-per-client X, or a CSV file reports,clients)"
         )
-    if weighted is not None and not 1 <= weighted < np.inf:
-        raise ParameterError("weighted_reports_per_client must be 1 or more")
+    name = "weighted_reports_per_client"
+    if weighted is not None and not 1 <= real_number(weighted, name) < np.inf:
+        raise ParameterError(f"{name} must be 1 or more")
     if weighted is None or weighted == 1 or not mechanism.is_memoisable:
         return ()
     return (weighted - 1,)

@@ -32,7 +32,7 @@ from ldp.tables.fakes import NO_FAKES, Fakes, fake_reports
 from ldp.tables.frame import Columns
 from ldp.tables.result import Result
 from ldp.tables.statistics import Statistic, columns_of
-from ldp.tables.table import Table
+from ldp.tables.table import Table, one_table
 
 FEW = 100
 """Number of reports below which a mean of windows has no normal interval."""
@@ -126,11 +126,12 @@ class MeanEstimate(Result):
 def decode_mean(table: Table) -> MeanEstimate:
     """Return the mean of a `table` of `one-bit-mean` or `piecewise`. It is unbiased, so it may lie
     outside of the bounds. Raises DecodeError for another table and for an empty one."""
-    if not isinstance(table.mechanism, Numeric):
-        raise DecodeError(f"decode_mean reads no table of {table.mechanism.name}")
+    mechanism = one_table(table).mechanism
+    if not isinstance(mechanism, Numeric):
+        raise DecodeError(f"decode_mean reads no table of {mechanism.name}")
     if not table.total:
         raise DecodeError("the table holds no reports")
-    return _mean(table, table.mechanism)
+    return _mean(table, mechanism)
 
 
 def _mean(table: Table, mechanism: Numeric, share: float | None = None) -> MeanEstimate:
@@ -322,7 +323,7 @@ class RegressionEstimate(Result):
 def decode_regression(table: Table) -> RegressionEstimate:
     """Return the regression of a table of `moments`. Raises DecodeError for another table, and for
     a product without reports."""
-    mechanism = table.mechanism
+    mechanism = one_table(table).mechanism
     if not isinstance(mechanism, RegressionMoments):
         raise DecodeError(f"a {mechanism.name} table holds no moments of a regression")
     if not table.reports.all():

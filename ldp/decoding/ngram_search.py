@@ -26,7 +26,7 @@ from ldp.decoding.association import (
 )
 from ldp.decoding.mixtures import Mixture, accelerated_em, covariance
 from ldp.decoding.puzzle import fragment_number, fragments_of, no_estimates
-from ldp.errors import DecodeError
+from ldp.errors import DecodeError, require_kind
 from ldp.mechanisms import PairedFilters, RapporNgrams
 from ldp.protocol.spelling import PAD
 from ldp.tables.estimates import Estimates, Normal, Rule, table_details
@@ -72,7 +72,8 @@ def discover_ngrams(table: Table | JointTable, *, rule: Rule | None = None) -> E
     mechanism = table.mechanism
     if not isinstance(table, JointTable) or not isinstance(mechanism, RapporNgrams):
         raise DecodeError("n-grams are found in tables of a rappor-ngrams metric alone")
-    patterns, rule = whole_of(table), rule or Rule(control="bonferroni")
+    rule = require_kind(rule or Rule(control="bonferroni"), Rule, "rule")
+    patterns = whole_of(table)
     spelling = mechanism.spelling
     if fragment_number(spelling) > MOST_FRAGMENTS:
         raise DecodeError(f"more than {MOST_FRAGMENTS:,} fragments: shorter ones are needed")

@@ -22,13 +22,13 @@ from ldp.decoding.mean_sketch import (
     measure,
 )
 from ldp.decoding.puzzle import fragment_number, fragments_of
-from ldp.errors import DecodeError
+from ldp.errors import DecodeError, require_kind
 from ldp.mechanisms.local_hashing import LocalHashing
 from ldp.mechanisms.prefix import PrefixExtension
 from ldp.protocol.hashing import value_point
 from ldp.protocol.spelling import PAD
 from ldp.tables.estimates import Estimates, Rule, table_details
-from ldp.tables.table import Table
+from ldp.tables.table import Table, one_table
 
 CHANCE = 30
 """Mean number of beginnings of a length that pass by noise."""
@@ -46,7 +46,7 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
     DecodeError for a table of another mechanism or without reports, for lengths with fewer than
     MIN_ROWS rows, and for more than MOST_TESTED continuations.
     """
-    mechanism = table.mechanism
+    mechanism = one_table(table).mechanism
     if not isinstance(mechanism, PrefixExtension):
         raise DecodeError("the table is not of mechanism prefix")
     if mechanism.rows // mechanism.groups < MIN_ROWS:
@@ -105,7 +105,7 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
                 mechanism, group_table.total, named_counts, measured.count, is_sample=True
             ),
         ),
-        rule=rule or Rule(control="bonferroni"),
+        rule=require_kind(rule or Rule(control="bonferroni"), Rule, "rule"),
         details=details,
         sum_std_error=math.sqrt(sum_error**2 * scale**2 + sampled),
     )

@@ -21,7 +21,7 @@ from ldp.bulk.counting import gather
 from ldp.bulk.hash_kernels import coefficients
 from ldp.decoding import decode
 from ldp.decoding.mean_sketch import MIN_ROWS, measure
-from ldp.errors import DecodeError, ParameterError
+from ldp.errors import DecodeError, ParameterError, require_kind
 from ldp.mechanisms import CountMeanSketch, SequenceFragmentPuzzle
 from ldp.protocol.spelling import PAD, Fragments, Spelling
 from ldp.tables.estimates import Estimates, Rule, table_details
@@ -68,8 +68,8 @@ def discover(
         raise DecodeError("the table holds no reports")
     if top is not None and (type(top) is not int or top < 1):
         raise ParameterError("top must be a whole number, 1 or more")
-    rule = rule or Rule(control="bonferroni")
-    screen = screen or chance_screen(puzzle)
+    rule = require_kind(rule or Rule(control="bonferroni"), Rule, "rule")
+    screen = require_kind(screen or chance_screen(puzzle), Rule, "screen")
     is_kept = _screen_mask(table["fragments"], puzzle, screen, top)
     words, left_out = assemble(puzzle.fragments.addressing, is_kept)
     # the mean sketch, which takes unlisted words for what they are

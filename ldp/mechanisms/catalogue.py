@@ -127,6 +127,8 @@ def register(kind: M) -> M:
     entry points of the group `ldp.mechanisms`, each under its name. Raises ParameterError for a
     name that another class has, and for a `wire_id` below 128 or above 255. A class that is defined
     again replaces the old one."""
+    if not (isinstance(kind, type) and issubclass(kind, CatalogueMechanism)):
+        raise ParameterError(f"{kind!r} is not a class of mechanisms")
     if kind.name in [*METRIC_MECHANISMS] and repr(METRIC_MECHANISMS[kind.name]) != repr(kind):
         raise ParameterError(f"another mechanism has the name {kind.name!r}")
     if not FIRST_OUTSIDE <= kind.wire_id <= 255:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ldp.accounting.cost import Cost
-from ldp.mechanisms.base import CatalogueMechanism, Mechanism, ReportEncoder
+from ldp.mechanisms.base import CatalogueMechanism, Mechanism, ReportEncoder, require_mechanism
 from ldp.protocol.channel import exact_log, round_up
 from ldp.protocol.hashing import Value
 from ldp.protocol.joint_layout import JointLayout
@@ -71,6 +71,7 @@ def parts_of(mechanism: CatalogueMechanism) -> tuple[Mechanism, ...]:
     """Return the mechanisms, each with one table, that make up `mechanism`: itself or its parts."""
     if isinstance(mechanism, JointMechanism):
         return tuple(part for _, part in mechanism.parts)
+    require_mechanism(mechanism)
     assert isinstance(mechanism, Mechanism)
     return (mechanism,)
 

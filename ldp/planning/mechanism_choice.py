@@ -29,6 +29,7 @@ from ldp.mechanisms import (
     UnaryEncoding,
 )
 from ldp.mechanisms.addressing import Categories
+from ldp.mechanisms.base import require_mechanism
 from ldp.mechanisms.permanent_response import PermanentFilter
 from ldp.mechanisms.projective_geometry import is_prime
 from ldp.mechanisms.sketch import MAX_ROWS, MeanSketch
@@ -208,7 +209,7 @@ def candidates(question: "Shares") -> tuple[list[Mechanism], dict[str, str]]:
 
 def report_bytes(mechanism: Mechanism) -> int:
     """Return the bytes of a whole report, header included."""
-    return HEADER_BYTES + mechanism.layout.body_bytes
+    return HEADER_BYTES + int(require_mechanism(mechanism).layout.body_bytes)
 
 
 def registry_parameters(mechanism: Mechanism) -> Iterable[tuple[str, Any]]:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldp.arrays import Floats, column_codes, require_one_index, unmasked
-from ldp.errors import DecodeError, ParameterError, require_probability, require_share
+from ldp.errors import DecodeError, ParameterError, require_kind, require_probability, require_share
 
 MODELS = ("linear", "logistic")
 LEAST_GAIN = 1e-9
@@ -178,7 +178,7 @@ class RandomizedOutcomeRegression:
     ) -> None:
         if model not in MODELS:
             raise ParameterError(f"model must be one of {', '.join(MODELS)}")
-        self.design, self.model = design, model
+        self.design, self.model = require_kind(design, OutcomeDesign, "design"), model
 
     def fit(
         self,

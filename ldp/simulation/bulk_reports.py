@@ -27,7 +27,7 @@ from ldp.arrays import (
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.addressing import Rounding
-from ldp.mechanisms.base import threshold
+from ldp.mechanisms.base import require_mechanism, threshold
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.privacy_loss import DummyMessages
@@ -92,7 +92,7 @@ def limited(
     """Return the population after devices limited their sets of answers. It is unchanged if no set
     is too large. Raises ParameterError for a set that is too large in a member of a joint
     metric."""
-    if mechanism.answers != "sets":
+    if require_mechanism(mechanism).answers != "sets":
         return population
     most: Any = mechanism.at_most_answers
     if all(len(value) <= most for value in population.values):

@@ -6,7 +6,6 @@ or the family-wise error (Bonferroni). Intervals of discovered values can be adj
 been selected (Benjamini and Yekutieli 2005).
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ldp.arrays import Bools, Floats
-from ldp.errors import ParameterError, require_one_of, require_share
+from ldp.errors import require_one_of, require_positive, require_share
 from ldp.files import counted, finite
 from ldp.tables.fakes import NO_FAKES, Fakes, NoBound
 from ldp.tables.frame import Columns
@@ -100,8 +99,8 @@ class Rule:
     def __post_init__(self) -> None:
         require_share(self.alpha, "alpha")
         require_one_of(self.control, CONTROLS, "control")
-        if self.threshold is not None and not 0 < self.threshold < math.inf:
-            raise ParameterError("threshold must be a number of reports above 0")
+        if self.threshold is not None:
+            require_positive(self.threshold, "threshold")
 
     def discovers(self, count: Floats, p_value: Floats) -> Bools:
         """Return the mask of discovered values, from `count` and `p_value`, float64 of one shape. A

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ldp.errors import DecodeError, ParameterError
+from ldp.protocol.channel import real_number
 
 if TYPE_CHECKING:
     from ldp.mechanisms import Mechanism
@@ -63,7 +64,7 @@ def fake_reports(reports: int, share: float) -> int:
     >>> fake_reports(1000, 0.029)
     29
     """
-    if not 0 <= share <= MOST_SHARE:
+    if not 0 <= real_number(share, "the share of made-up reports") <= MOST_SHARE:
         raise ParameterError(f"the share of made-up reports must be 0 to {100 * MOST_SHARE:.0f} %")
     return math.floor(Fraction(str(share)) * reports)
 

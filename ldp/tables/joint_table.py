@@ -156,7 +156,8 @@ class JointTableBuilder(CountsReports):
 
     def __init__(self, mechanism: JointMechanism, workers: int = 1) -> None:
         self._mechanism: JointMechanism = mechanism
-        self._builders = [TableBuilder(part, workers) for _, part in mechanism.parts]
+        parts = require_mechanism(mechanism).parts
+        self._builders = [TableBuilder(part, workers) for _, part in parts]
 
     def add_batch(self, rows: RowNumbers, payloads: Bytes, window: str | None = None) -> None:
         split = split_batch(self._mechanism.layout, rows, payloads)

@@ -257,9 +257,9 @@ def summary_digest(summary: Mapping[str, Any]) -> str:
 
 def summary_path(path: Path) -> Path:
     """Return the path of the summary of the result in `path`: E.json for E.csv, else path + .json.
-    Raises ParameterError for a path that ends in .json."""
-    if path.suffix == ".json":
-        raise ParameterError(f"{path}: that name is for the summary; name the estimates .csv")
+    Raises ParameterError for a path that ends in .json or .html."""
+    if path.suffix in (".json", ".html"):
+        raise ParameterError(f"{path}: .json is for the summary, .html for pages; name it .csv")
     return path.with_suffix(".json") if path.suffix == ".csv" else Path(f"{path}.json")
 
 

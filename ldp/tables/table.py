@@ -337,6 +337,13 @@ class Table:
             return cls.from_bytes(Path(path).read_bytes())
 
 
+def one_table(table: Any) -> Table:
+    """Return the table. Raises DecodeError for anything but one Table."""
+    if not isinstance(table, Table):
+        raise DecodeError("give one Table, as Table.load(FILE), or one part of several")
+    return table
+
+
 def unlinked(table: "Table | JointTable", memoised: bool) -> Patterns | None:
     """Return the whole reports of a table. Returns None for a memoised metric over several windows,
     where equal reports would be those of one device."""
@@ -430,7 +437,7 @@ class TableBuilder(CountsReports):
         self._reports = np.zeros(mechanism.shape.rows, dtype=np.int64)
         self._windows: set[str] = set()
         if start is not None:
-            self._counts, self._reports = start.counts.copy(), start.reports.copy()
+            self._counts, self._reports = one_table(start).counts.copy(), start.reports.copy()
             self._windows |= {*start.windows}
 
     def add_batch(self, rows: RowNumbers, payloads: Bytes, window: str | None = None) -> None:

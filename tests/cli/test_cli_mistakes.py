@@ -42,6 +42,13 @@ BAD = {
     "no user": ("plan list --domain 10 --users 0 --epsilon 1", "users must be"),
     "a domain of one": ("plan list --domain 1 --users 5 --epsilon 1", "domain must be"),
     "neither reports nor table": (SIMULATE, "--reports or --table"),
+    "a page of estimates": ("decode city.table --out e.html", ".html for pages; name it .csv"),
+    "a count of 19 digits": (
+        "table import city large.csv --registry metrics.toml --out t", "of at most 18 digits",
+    ),
+    "a delta of a relay": (
+        "relay --collector https://x.example --buffer b --delta -1", "delta must lie strictly",
+    ),
     "bad alpha": ("decode city.table --out e.csv --rule fdr=2", "alpha must lie"),
     "bad level": ("decode city.table --out e.csv --level 1", "level must lie"),
     "wrong method": ("decode city.table --out e.csv --method direct", "does not fit"),
@@ -128,6 +135,7 @@ def test_a_mistake_is_one_line_with_status_2_and_writes_nothing(
     words, message = BAD[name]
     Path("foreign.csv").write_text("value,count\nOslo,5\nAtlantis,5\n")
     Path("negative.csv").write_text("value,count\nOslo,5\nBergen,-3\n")
+    Path("large.csv").write_text("row,column,count\n0,,1000000000000000000\n")
     Path("shares.csv").write_text("value,frequency\nOslo,0.5\nBergen,0.5\n")
     Path("typo.toml").write_text(REGISTRY.replace("epsilon = 4.0", "epsilom = 4.0"))
     Path("long.csv").write_text("value,count\n" + "x" * 200_000 + ",1\n")

@@ -197,6 +197,7 @@ def test_the_comparison_prints_every_method_on_boston_and_bike(
         (BOSTON + BUDGET + " --seed 1", "--seed goes with --compare"),
         (BOSTON + " --epsilon 0 --delta 1e-6", "epsilon must be from 1e-9 to 1e9, got 0.0"),
         (BOSTON + BUDGET + " --method magic", "method must be one of ridge"),
+        (BOSTON + " --epsilon 1 --method magic", "method must be one of ridge"),
         (BOSTON.replace("medv", "value") + BUDGET, "has no row for the target column"),
         ("regress bike.csv --target medv --bounds boston-bounds.csv" + BUDGET, "no column 'crim'"),
         ("regress none.csv --target y --bounds bike-bounds.csv" + BUDGET, "no row for the target"),

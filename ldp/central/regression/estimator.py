@@ -15,7 +15,7 @@ from ldp.central.regression.calibration import Budget
 from ldp.central.regression.laplace import FromLaplace, LaplaceMoments
 from ldp.central.regression.methods import METHODS, PURE, Method
 from ldp.central.regression.rows import Rows
-from ldp.errors import DecodeError, ParameterError, require_one_of
+from ldp.errors import DecodeError, ParameterError, require_number, require_one_of
 from ldp.regression.bounds import Bounds, Unmapped
 from ldp.regression.intervals import Equations
 
@@ -132,6 +132,8 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         method = self._method()
         require_one_of(self.neighbours, NEIGHBOURS, "neighbours")
         neighbours = NEIGHBOURS[self.neighbours]
+        require_number(self.epsilon, "epsilon")
+        require_number(self.delta, "delta")
         epsilon, delta = float(self.epsilon), float(self.delta)
         budget = Budget(epsilon=epsilon, delta=delta, neighbours=neighbours)
         knows_rows = neighbours is not Neighbours.ADD_REMOVE

@@ -1,0 +1,93 @@
+"""Arguments of a wrong type raise an error of the package, which names what is expected."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ldp
+from ldp import audit, central, planning, privacy_loss, server, simulation
+from ldp.accounting import Caps, Cost, group, parallel, sequential
+from ldp.central.regression import PrivateLinearRegression
+from ldp.errors import LdpError, require_share
+from ldp.regression import RandomizedOutcomeRegression
+
+pytestmark = pytest.mark.exact
+
+Wrong: Any = "foo"
+NONE: Any = None
+CITIES = ldp.RandomizedResponse(categories=("Oslo", "Bergen", "Hell"), epsilon=4.0)
+TABLE = simulation.draw_table(CITIES, ["Oslo", "Hell"] * 50, generator=1)
+CURATOR: Any = {"categories": ("a", "b"), "epsilon": 1.0}
+SHARES: Any = {"users": 1000, "epsilon": 1.0, "domain": 4}
+
+CALLS: dict[str, tuple[Callable[[], object], str]] = {
+    "design": (lambda: RandomizedOutcomeRegression(Wrong), "design must be OutcomeDesign, got str"),
+    "register": (lambda: ldp.register(Wrong), "'foo' is not a class of mechanisms"),
+    "rule": (lambda: server.decode(TABLE, rule=Wrong), "rule must be Rule, got str"),
+    "threshold": (lambda: server.Rule(threshold=Wrong), "threshold must be a float"),
+    "delta": (
+        lambda: PrivateLinearRegression(delta=NONE).fit([[1.0], [2.0]], [1.0, 2.0]),
+        "delta must be a float",
+    ),
+    "share": (
+        lambda: require_share(Decimal("0.5"), "level"),
+        r"level must be a float or fraction strictly between 0 and 1, got Decimal\('0.5'\)",
+    ),
+    "mean": (lambda: server.decode_mean(Wrong), "give one Table"),
+    "regression": (lambda: server.decode_regression(Wrong), "give one Table"),
+    "categories": (lambda: server.decode_by_category(Wrong), "give one Table"),
+    "prefixes": (lambda: server.discover_prefixes(Wrong), "give one Table"),
+    "pairs": (lambda: server.associate(Wrong), "give one Table"),
+    "start": (lambda: server.TableBuilder(CITIES, start=Wrong), "give one Table"),
+    "parts": (lambda: server.JointTableBuilder(Wrong), "'foo' is not a mechanism"),
+    "pooled": (
+        lambda: server.decode(TABLE, weighted_reports_per_client=Wrong),
+        "weighted_reports_per_client must be a number",
+    ),
+    "neighbours": (lambda: Cost(epsilon=1.0, neighbours=Wrong), "neighbours must be Neighbours"),
+    "released": (
+        lambda: central.noisy_histogram(["a"], **CURATOR, neighbours=Wrong),
+        "neighbours must be Neighbours, got str",
+    ),
+    "at most": (
+        lambda: central.noisy_histogram(["a"], **CURATOR, at_most=Wrong),
+        "at_most must be a whole number",
+    ),
+    "mu": (lambda: central.gaussian_delta(1.0, NONE), "mu must be a number"),
+    "gaussian": (lambda: central.gaussian_mu(NONE, 1e-6), "epsilon must be a float"),
+    "gaussian epsilon": (lambda: central.gaussian_epsilon(1.0, NONE), "delta must be a float"),
+    "costs": (lambda: sequential([Wrong]), "cost must be Cost, got str"),
+    "largest": (lambda: parallel([Wrong]), "cost must be Cost, got str"),
+    "people": (lambda: group(Cost(epsilon=1.0), NONE), "size must be int, got NoneType"),
+    "window": (
+        lambda: Caps(window=Wrong, window_epsilon=1.0, lifetime_epsilon=1.0),
+        "window must be timedelta, got str",
+    ),
+    "fakes": (lambda: planning.plan(**SHARES, fakes=Wrong), "share of made-up reports must be"),
+    "bytes": (lambda: planning.report_bytes(Wrong), "'foo' is not a mechanism"),
+    "law": (lambda: audit.exact_law(Wrong, "Oslo"), "'foo' is not a mechanism"),
+    "reports": (lambda: simulation.encode_batch(Wrong, ["Oslo"]), "'foo' is not a mechanism"),
+    "drawn": (lambda: simulation.draw_table(Wrong, ["Oslo"]), "'foo' is not a mechanism"),
+    "people drawn": (
+        lambda: list(simulation.draw_reports(Wrong, simulation.Population(("a",), np.array([1])))),
+        "'foo' is not a mechanism",
+    ),
+    "any": (lambda: privacy_loss.AnyMechanism(NONE), "must be a float or fraction"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_wrong_type_is_an_error_of_the_package(name: str) -> None:
+    call, text = CALLS[name]
+    with pytest.raises(LdpError, match=text):
+        call()
+
+
+def test_the_right_types_are_taken() -> None:
+    assert Caps(window=timedelta(days=1), window_epsilon=1.0, lifetime_epsilon=np.float64(2.0))
+    assert server.decode(TABLE, rule=server.Rule(threshold=np.float64(3))).values
+    assert planning.Shares(**SHARES, alpha=np.float64(0.05)).alpha == 0.05
