@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from ldp.cli.options import JSON, REGISTRY, say
+from ldp.cli.options import JSON, REGISTRY, say, text_width
 from ldp.registry import Registry
 from ldp.registry.explaining import explanation, in_text
 
@@ -34,4 +34,4 @@ def explain_command(
     Example: ldp explain city --registry metrics.toml
     """
     data = explanation(Registry.load(registry), metric, belief=belief, certainty=certainty)
-    say(data, in_text(data), as_json)
+    say(data, in_text(data, text_width()), as_json)

@@ -150,7 +150,7 @@ def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
     parts = [[first]]
     for cells in others:
         width = sum(2 + len(column[0]) for column in parts[-1]) + len(cells[0])
-        if width > _columns() and len(parts[-1]) > 1:
+        if width > text_width() and len(parts[-1]) > 1:
             parts.append([first])
         parts[-1].append(cells)
     lines = (line for part in parts for line in ("", *map("  ".join, zip(*part, strict=True))))
@@ -162,14 +162,14 @@ def _padded(cells: tuple[str, ...]) -> list[str]:
     return [pad(cell, max(map(len, cells))) for cell in cells]
 
 
-def _columns() -> int:
+def text_width() -> int:
     """Return the width of the terminal, or without one the largest number."""
     return get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
 
 def wrap(text: str, indent: str = "") -> list[str]:
     """Return the lines of a paragraph, no wider than a terminal. `indent`: of all but the first."""
-    return textwrap.wrap(text, min(_columns(), WIDTH), subsequent_indent=indent)
+    return textwrap.wrap(text, min(text_width(), WIDTH), subsequent_indent=indent)
 
 
 def warn(line: str) -> None:

@@ -148,8 +148,8 @@ def explanation(
     }
 
 
-def in_text(data: Mapping[str, Any]) -> str:
-    """Return an `explanation` in words, in lines of at most WIDTH letters."""
+def in_text(data: Mapping[str, Any], width: int = WIDTH) -> str:
+    """Return an `explanation` in words, in lines of at most `width` and WIDTH letters."""
     lines = [CONSENT[data["consent"]], EPSILON] if "consent" in data else [EPSILON]
     if data["device"]:
         for name, group in data["groups"].items():
@@ -182,7 +182,7 @@ def in_text(data: Mapping[str, Any]) -> str:
             if None not in (left, lives[name])
         ]
         lines.append(f"Epsilon that may still be spent: {'; '.join(budgets)}.")
-    return "\n".join(part for line in lines for part in _wrapped(line))
+    return "\n".join(part for line in lines for part in _wrapped(line, width))
 
 
 def marks_of(registry: Registry) -> dict[str, Any]:
@@ -473,6 +473,6 @@ def _seconds(span: timedelta) -> int:
     return round(span.total_seconds())
 
 
-def _wrapped(line: str) -> list[str]:
+def _wrapped(line: str, width: int) -> list[str]:
     margin = " " * (len(line) - len(line.lstrip()))
-    return wrap(line, WIDTH, subsequent_indent=margin + "  ")
+    return wrap(line, min(width, WIDTH), subsequent_indent=margin + "  ")

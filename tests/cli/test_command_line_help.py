@@ -120,6 +120,24 @@ def test_a_paragraph_fits_the_terminal(
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(
+    ("columns", "is_terminal", "widest"), [(60, True, 60), (200, True, 100), (60, False, 100)]
+)
+def test_an_explanation_fits_the_terminal(
+    columns: int,
+    is_terminal: bool,
+    widest: int,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert run("explain city --registry metrics.toml", monkeypatch) == 0
+    assert widest - 8 < max(map(len, capsys.readouterr().out.splitlines())) <= widest
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("columns", [1, 21, 40])
 def test_a_table_wider_than_the_terminal_is_in_parts(
     columns: int, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from ldp.registry.sign_off import (
     sign,
     state_of,
 )
-from ldp.registry.sign_off_page import UNSEEN, page
+from ldp.registry.sign_off_page import STYLE, UNSEEN, page
 from tests.command_line import run
 from tests.folders import ROOT
 from tests.signing import CAUGHT, FAILED, PAGE, SIGN, TODAY, certify, folder
@@ -251,6 +252,13 @@ def test_the_page_and_the_record_name_the_audit_of_the_client(
     assert run(f"{SIGN} --certificate client.json", monkeypatch) == 0
     record = json.loads((folder / "metrics.signed.json").read_text())
     assert [entry["file"] for entry in record["certificates"]] == ["audit.json", "client.json"]
+
+
+@pytest.mark.exact
+def test_a_long_name_breaks_no_heading_of_its_table() -> None:
+    """A long name, which may break anywhere, left "expir es" and "charg ed" above the columns."""
+    (heading,) = re.findall(r"^thead th \{(.*?)\}", STYLE, re.MULTILINE)
+    assert "overflow-wrap: normal" in heading
 
 
 @pytest.mark.exact
