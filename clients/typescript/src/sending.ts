@@ -61,7 +61,7 @@ export class Collector implements Destination {
       throw new Unreachable("the collector cannot be reached from this origin");
     });
     if (response.status !== 202) {
-      await response.body?.cancel();
+      await response.body?.cancel().catch(() => null); // it may have broken off
       const wait = Number(response.headers.get("Retry-After")) || 0; // a date counts as none
       throw new Unreachable(`the collector answered ${response.status}`, wait);
     }

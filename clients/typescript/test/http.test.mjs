@@ -76,6 +76,15 @@ test("13 a Retry-After of any length is kept, up to six hours", async () => {
   assert.equal(device.document.nextTry - device.now, 6 * 3600);
 });
 
+test("13 a Retry-After is kept although the answer breaks off after it", async (t) => {
+  const broken = new ReadableStream({ start: (stream) => stream.error(new TypeError("network error")) });
+  const headers = { "Retry-After": "21000" };
+  t.mock.method(globalThis, "fetch", async () => new Response(broken, { status: 503, headers }));
+  const device = await waiting();
+  assert.equal((await device.client.upload()).why, "the collector answered 503");
+  assert.equal(device.document.nextTry - device.now, 21_000);
+});
+
 test("a collector of other ids puts a batch off, and nothing is lost", async () => {
   const device = await waiting();
   answer = head(421, "", { "Retry-After": "60" });
