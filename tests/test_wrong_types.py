@@ -55,14 +55,14 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "at most": (
         lambda: central.noisy_histogram(["a"], **CURATOR, at_most=Wrong),
-        "at_most must be a whole number",
+        "at_most must be a number",
     ),
     "mu": (lambda: central.gaussian_delta(1.0, NONE), "mu must be a number"),
     "gaussian": (lambda: central.gaussian_mu(NONE, 1e-6), "epsilon must be a float"),
     "gaussian epsilon": (lambda: central.gaussian_epsilon(1.0, NONE), "delta must be a float"),
     "costs": (lambda: sequential([Wrong]), "cost must be Cost, got str"),
     "largest": (lambda: parallel([Wrong]), "cost must be Cost, got str"),
-    "people": (lambda: group(Cost(epsilon=1.0), NONE), "size must be int, got NoneType"),
+    "people": (lambda: group(Cost(epsilon=1.0), NONE), "size must be a number"),
     "window": (
         lambda: Caps(window=Wrong, window_epsilon=1.0, lifetime_epsilon=1.0),
         "window must be timedelta, got str",

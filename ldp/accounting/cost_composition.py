@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from ldp.accounting.cost import Cost, Neighbours
 from ldp.errors import ParameterError, require_kind, require_share
-from ldp.protocol.channel import EXACT, round_up
+from ldp.protocol.channel import EXACT, real_number, round_up
 
 LARGE = Decimal(10_000)
 """Largest exponent: e**LARGE replaces all larger powers, since any delta times it is above 1."""
@@ -106,7 +106,7 @@ def group(cost: Cost, size: int) -> Cost:
     which is above d (1 + e**e + ... + e**((size - 1) e)), a summand for each replaced member.
     Raises ParameterError for a size below 1.
     """
-    if require_kind(size, int, "size") < 1:
+    if real_number(size, "size") < 1:
         raise ParameterError("a group has at least one member")
     if size == 1:
         return cost

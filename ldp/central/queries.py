@@ -20,7 +20,7 @@ from ldp.central.gaussian import require_budget
 from ldp.central.mechanisms import MOST_COUNT, DiscreteLaplace
 from ldp.central.noise import Noise, Releases
 from ldp.errors import ParameterError, require_share
-from ldp.protocol.channel import require_whole
+from ldp.protocol.channel import real_number
 
 FINEST = 2**40
 """Largest number of steps of a range to which numbers are rounded before they are added."""
@@ -191,7 +191,8 @@ def noisy_mean(
 def _of_counts(epsilon: float, neighbours: Neighbours, at_most: int) -> DiscreteLaplace:
     """Return the mechanism of counts of which a person with `at_most` values changes one for each,
     or two when a value is replaced."""
-    require_whole(at_most, "at_most", 1, MOST_COUNT)
+    if real_number(at_most, "at_most") < 1:
+        raise ParameterError("at_most must be 1 or more")
     changed = at_most if neighbours is Neighbours.ADD_REMOVE else 2 * at_most
     return DiscreteLaplace(epsilon=epsilon, sensitivity=float(changed), neighbours=neighbours)
 
