@@ -87,9 +87,10 @@ def type_along(page: str, folder: Path) -> list[str]:
 
 
 def alike(wanted: str, shown: str) -> bool:
-    """Return whether an output is the one that a page shows, where "..." is any text."""
-    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    return doctest.OutputChecker().check_output(wanted, shown, flags)
+    """Return whether an output is the one that a page shows, where "..." is any text, and empty
+    lines do not count."""
+    wanted, shown = (re.sub(r"\n+", "\n", f"{text.strip()}\n") for text in (wanted, shown))
+    return doctest.OutputChecker().check_output(wanted, shown, doctest.ELLIPSIS)
 
 
 @pytest.mark.exact
