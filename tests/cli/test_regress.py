@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from ldp.accounting import Neighbours
 from ldp.central import gaussian_delta
 from ldp.central.regression import METHODS, Budget, Moments, Rows
 from ldp.central.regression.calibration import joint_mu
+from ldp.central.regression.methods import FromMoments
 from ldp.central.regression.trust_models import gaussian_reports, sign_reports
 from ldp.privacy_loss import AnyMechanism, largest_shuffled, shuffled_delta
 from ldp.regression.intervals import NO_BETTER
@@ -162,6 +164,31 @@ def test_a_hole_in_a_release_is_no_error(
         words = " ".join(re.sub(r"-?[0-9][0-9.e+-]*", "#", both.out).split())
         shown.append(words.replace(f" {NO_BETTER}.", ""))  # as the noise falls
     assert len(set(shown)) == 1
+
+
+@pytest.mark.exact
+def test_the_comparison_fits_as_a_release_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of 40 rows a tenth of epsilon pays for the shares that were read; nobody else pays it."""
+    monkeypatch.chdir(tmp_path)
+    Path("d.csv").write_text("x,y\n" + "".join(f"{i},{i % 7}\n" for i in range(40)))
+    Path("b.csv").write_text("column,low,high\nx,0,40\ny,0,7\n")
+    budgets = list[float]()
+    fit = FromMoments.fit
+
+    def watched(self: Any, rows: Any, budget: Any, noise: Any) -> Any:
+        budgets.append(budget.epsilon)
+        return fit(self, rows, budget, noise)
+
+    monkeypatch.setattr(FromMoments, "fit", watched)
+    command = "regress d.csv --target y --bounds b.csv --epsilon 1 --delta 1e-6"
+    assert run(command, monkeypatch) == 0
+    (released,) = budgets
+    assert run(f"{command} --compare 1", monkeypatch) == 0
+    assert released == pytest.approx(0.9)
+    assert set(budgets) == {released, 1.0}
+    assert budgets.count(1.0) == 1, "only the secure sum's"
 
 
 @pytest.mark.slow

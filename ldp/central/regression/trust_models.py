@@ -18,6 +18,7 @@ from ldp.central import Simulated
 from ldp.central.regression.calibration import Budget, calibrate, release_moments
 from ldp.central.regression.methods import METHODS, SPLIT
 from ldp.central.regression.rows import Rows
+from ldp.central.rows_read import epsilon_of_rows
 from ldp.errors import ParameterError
 from ldp.privacy_loss import AnyMechanism, largest_shuffled
 from ldp.regression import ridge
@@ -119,6 +120,8 @@ def compare_regressions(
     if len(y) < 10:
         raise ParameterError(f"at least 10 rows are needed to compare methods, got {len(y)}")
     budget = Budget(epsilon=epsilon, delta=delta, neighbours=Neighbours.REPLACE_VALUE)
+    # as a release by `ldp regress`, which pays for the shares of the rows read
+    left = replace(budget, epsilon=epsilon - epsilon_of_rows(epsilon, len(y)))
     features = Bounds.of(bounds, X.shape[1], "bounds")
     target = Bounds.of(target_bounds, 1, "target bounds")
     mapped, inside = features.mapped(X), target.mapped(y[:, None])[:, 0]
@@ -127,10 +130,11 @@ def compare_regressions(
         order = generator.permutation(len(y))
         test, train = order[:tests], order[tests:]
         rows = Rows.of(mapped[train], inside[train], intercept=True, norm=None)
-        for place, (*_, fit) in enumerate(WAYS):
+        for place, (_, model, _, fit) in enumerate(WAYS):
             predicted = y[train].mean()
             if fit is not None:
-                coefficients = fit((rows, budget, generator))
+                spent = left if model == "central" else budget
+                coefficients = fit((rows, spent, generator))
                 predicted = np.column_stack([mapped[test], np.ones(tests)]) @ coefficients
                 predicted = predicted * target.half[0] + target.middle[0]
             errors[place, split] = np.sqrt(((predicted - y[test]) ** 2).mean())
