@@ -466,6 +466,24 @@ def _epochs_renewed(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def _next_bit_named(patch: pytest.MonkeyPatch) -> None:
+    """Name the bit after the value's in every other report that is memoised per value."""
+    honest, calls = Responses.memoised_report, _Calls()
+
+    def response(self: Responses, metric: Metric, value: Any) -> Report:
+        _, call, _ = calls(self, metric, value)
+        mechanism: Any = metric.mechanism
+        done = honest(self, metric, value)
+        if call % 2 or not mechanism.kind.is_bitwise:
+            return done
+        row, payload = mechanism.row_and_payload(done.report)
+        cell = (mechanism.cells(value, row)[0] + 1) % mechanism.shape.columns
+        word = int.from_bytes(payload, "little") | 1 << cell
+        return done._replace(report=pack_report(mechanism.header, mechanism.layout, row, word))
+
+    patch.setattr(Responses, "memoised_report", response)
+
+
 def no_dummies(patch: pytest.MonkeyPatch) -> None:
     """Send no dummies: of a record's messages only the value's are full."""
     honest, change = Dummies.encoder, CHEATS["no dummies"]
@@ -544,6 +562,10 @@ RESPONSE_MUTANTS: dict[str, tuple[str, Mutate]] = {
     "the first response for ever": (
         "metric 'epoch-1': periods 1 and 3, untouched unit and untouched unit",
         _first_response_for_ever,
+    ),
+    "the next bit named": (
+        "metric 'value-1': units so far from a touched one named 2 times or more",
+        _next_bit_named,
     ),
     "epochs renewed": ("metric 'epoch-1': devices of several cohorts", _epochs_renewed),
 }

@@ -383,8 +383,8 @@ def _cells(reports: Reports) -> Iterator[Checks]:
         yield from checks_by_number("column", cell, columns, events[-1])
         if mechanism.kind is not Index:
             truths = names_cell[:, 0]
-            free = ~_following(touched[truths], cell[truths])
-            lies = _following(reported[truths], cell[truths]) & free
+            free = ~following(touched[truths], cell[truths])
+            lies = following(reported[truths], cell[truths]) & free
             chance = np.full(columns - 1, lied)
             if mechanism.kind is Subset:
                 chance[:] = (mechanism.layout.ones - 1) / (columns - 1)
@@ -419,7 +419,7 @@ def _right_cells(reports: Reports) -> Occurrence:
     return Occurrence("right cells", seen, where, chance)
 
 
-def _following(cells: Bools, places: Ints) -> Bools:
+def following(cells: Bools, places: Ints) -> Bools:
     """Return for each report the cells after its place, cyclically up to the cell before the place:
     shape (reports, columns - 1)."""
     twice = np.concatenate([cells, cells], axis=1)

@@ -33,9 +33,9 @@ from ldp.audit.devices import (
     SealingDevice,
 )
 from ldp.audit.draws import Draws
-from ldp.audit.encoder import start_checks
+from ldp.audit.encoder import REPEATED, start_checks
 from ldp.audit.judging import Audit, Checks, judge_again, prefixed
-from ldp.audit.lives import Period, independent_checks, response_checks
+from ldp.audit.lives import Period, by_distance, by_place, independent_checks, response_checks
 from ldp.audit.messages import record_checks
 from ldp.audit.together import shared_checks, together_checks
 from ldp.audit.tried_values import drawn_values, tried
@@ -233,18 +233,17 @@ def _fresh_metrics() -> list[Metric]:
 
 
 def _report_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[list[Checks]]:
-    """Yield the checks of reports with fresh noise: a value is drawn for each day, and most metrics
-    have one report. Where a window has several reports they are about one value, so that their
-    order in the batch does not matter. On a day with the first value of a metric with hidden
-    presence nothing is recorded for it."""
+    """Yield the checks of reports with fresh noise: a value is drawn for each day, or that of the
+    day before stays, and most metrics have one report. Where a window has several reports they are
+    about one value, so that their order in the batch does not matter. On a day with the first value
+    of a metric with hidden presence nothing is recorded for it."""
     metrics, days = _fresh_metrics(), max(8, round(DAYS * scale))
     registry, values = _registry(metrics), dict[str, tuple[Value, ...]]()
     for name, metric in registry.metrics.items():
         every = *tried(metric.mechanism), *drawn_values(metric.mechanism, draws.plan)
         values[name] = tuple(dict.fromkeys(every))[:TRIED]
     sizes = {metric.name: metric.reports_per_window for metric in metrics}
-    shape = DEVICES, days
-    which = {name: draws.plan.integers(len(some), size=shape) for name, some in values.items()}
+    which = {name: _of_days(len(some), days, draws.plan) for name, some in values.items()}
     sent, mistakes, batches = defaultdict[str, list[bytes]](list), 0, list[Batch]()
     for number in range(DEVICES):
         one = device(registry)
@@ -274,6 +273,13 @@ def _report_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[
             checks += shared_checks(pool)
             checks += _batch_checks(batches, which)
         yield checks
+
+
+def _of_days(values: int, days: int, generator: Generator) -> Ints:
+    """Return the number of the value of each device on each day: shape (DEVICES, days)."""
+    which = generator.integers(values, size=(DEVICES, days))
+    places = np.where(generator.random(which.shape) < REPEATED, 0, np.arange(days))
+    return np.take_along_axis(which, np.maximum.accumulate(places, axis=1), axis=1)
 
 
 def _batch_checks(batches: Sequence[Batch], which: Mapping[str, Ints]) -> Iterator[Checks]:
@@ -312,17 +318,25 @@ def _life_stages(device: MakesDevice, draws: Draws, scale: float) -> Iterator[li
             for name, reports in one.reports(records, sizes).items():
                 sent[name][day].append(reports)
     checks, periods = [*_secret_checks(clients)], dict[str, list[Period]]()
+    apart = list[Period]()
     for name, (mechanism, _, memoise) in MEMOISED.items():
         of_days = enumerate(sent[name])
         periods[name] = [Period.of(mechanism, [_about(name, day)], of) for day, of in of_days]
         responses = EPOCHS if memoise == "epoch" else VALUES_OF_DAYS
         of_metric = response_checks(periods[name], responses, memoise)
         checks += prefixed(f"metric {name!r}: ", of_metric)
+        if mechanism is FILTER:
+            apart += [periods[name][responses.index(one)] for one in sorted({*responses})]
     for left, right in combinations(MEMOISED, 2):
         if MEMOISED[left][0] is MEMOISED[right][0]:
             for i, j in product(days, days):
                 what = f"day {i + 1} of {left!r} and day {j + 1} of {right!r}"
                 checks += independent_checks(what, periods[left][i], periods[right][j])
+    filters = [of for name, of in periods.items() if MEMOISED[name][0] is FILTER]
+    for day, true in product(days, (False, True)):
+        what = f"metrics with filters, day {day + 1}, touched {true}"
+        checks += by_place(what, [of[day] for of in filters], true)
+    checks += by_distance(apart)
     yield checks
 
 

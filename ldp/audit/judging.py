@@ -95,17 +95,19 @@ def judge_again(play: Play, seed: int, alpha: float) -> Audit:
     audit = judge(checks, alpha / 2)
     if audit.findings:
         return audit
-    of_all = suspects([checks], audit.checks)
+    of_all = suspects([checks], size_of(checks))
     return Audit(audit.checks, tuple(counted_again(play, draws, of_all, alpha / 2)))
 
 
-def suspects(stages: Iterable[Sequence[Checks]], total: int) -> list[Place]:
-    """Return the places of counts of which an honest audit of `total` has SUSPECTED in the mean or
-    fewer, at most MOST_SUSPECTS of them."""
+def suspects(stages: Iterable[Sequence[Checks]], size: Size) -> list[Place]:
+    """Return the places of counts of which an honest audit of this `size` has SUSPECTED in the mean
+    or fewer, shared as in `findings_of`: at most MOST_SUSPECTS, those farthest below their level.
+    """
     far = [
-        (p_value, (*place, at))
+        (p_value / level, (*place, at))
         for place, check in _placed(stages)
-        for at, p_value in _far(check, min(SUSPECTED / total, LEAST_P))
+        for level in [min(_level(SUSPECTED, size, check), LEAST_P)]
+        for at, p_value in _far(check, level)
     ]
     return [place for _, place in sorted(far)[:MOST_SUSPECTS]]
 
@@ -158,11 +160,15 @@ def findings_of(checks: Sequence[Checks], alpha: float, size: Size) -> Iterator[
     """Yield the findings among `checks`, at `alpha` for an audit of this `size`. All counts share
     one half of `alpha` equally, all checks the other half, so that a sum over everything is not
     judged as one of a million remainders."""
-    total, number = size
     for check in checks:
-        level = alpha / 2 * (1 / total + 1 / (number * max(1, check[1].size)))
-        for at, p_value in _far(check, level):
+        for at, p_value in _far(check, _level(alpha, size, check)):
             yield _finding(_one_of(check, at), p_value)
+
+
+def _level(alpha: float, size: Size, check: Checks) -> float:
+    """Return the share of `alpha` of each count of a check."""
+    total, number = size
+    return alpha / 2 * (1 / total + 1 / (number * max(1, check[1].size)))
 
 
 def _far(check: Checks, level: float) -> Iterator[tuple[int, float]]:

@@ -25,6 +25,7 @@ from ldp.audit.binomial_checks import (
     sum_checks,
     tail_checks,
 )
+from ldp.audit.cells import following
 from ldp.audit.judging import Checks, prefixed
 from ldp.audit.memoised_histories import MakeDevice
 from ldp.mechanisms.memoisation import MemoisedMechanism
@@ -145,7 +146,9 @@ def response_checks(
         where = [period.touched if true else ~period.touched for period in alike]
         pairs = np.concatenate([f[w] for f, w in zip(firsts, where, strict=True)])
         yield sum_checks(f"{what} named by the first two", pairs, pairs | True, law.chance(2))
-        yield from _by_place(what, alike, true)
+        yield from by_place(what, alike, true)
+    if periods[0].mechanism.kind.is_bitwise:
+        yield from by_distance(alike)
     moved = np.array([period.moved for period in periods]).any(axis=0)
     for (i, first), (j, second) in combinations(enumerate(periods), 2):
         what, is_one = f"periods {i + 1} and {j + 1}", responses[i] == responses[j]
@@ -159,7 +162,20 @@ def response_checks(
     yield never_checks("devices of several cohorts", int(moved.sum()), moved.size)
 
 
-def _by_place(what: str, alike: Sequence[Period], true: bool) -> Iterator[Checks]:
+def by_distance(alike: Sequence[Period]) -> Iterator[Checks]:
+    """Yield how often the reports of a period name the untouched units at each distance from the
+    first one that the value touches, so many times or more."""
+    firsts = np.array([[*cells, -1][0] for period in alike for cells in period.cells])
+    both = [np.concatenate([getattr(p, of) for p in alike]) for of in ("counts", "touched")]
+    counts, touched = (following(of, firsts) for of in both)
+    law = _Unit.of(alike[0].mechanism, False).distribution(alike[0].reports)
+    for least, chance in enumerate(law[:0:-1].cumsum()[::-1], 1):
+        seen, trials = ((counts >= least) & ~touched).sum(axis=0), (~touched).sum(axis=0)
+        chances = np.full(trials.size, min(chance, 1.0))
+        yield f"units so far from a touched one named {least} times or more", seen, trials, chances
+
+
+def by_place(what: str, alike: Sequence[Period], true: bool) -> Iterator[Checks]:
     """Yield how often the first, second, ... report of a period names a unit, and how often it is
     like the report before, of each device one, so that they are independent; and in how many pairs
     of a device's reports, none of them in two, both are alike."""

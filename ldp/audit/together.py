@@ -16,7 +16,7 @@ from ldp.arrays import Bools, Floats, Ints
 from ldp.audit.binomial_checks import Occurrence, sum_checks
 from ldp.audit.conditions import UNCHANGED, Seen
 from ldp.audit.judging import Checks, binomial_p
-from ldp.audit.reports import VALUE, VALUE_BEFORE
+from ldp.audit.reports import VALUE
 
 MOST_OF_TWO = 16
 """Largest product of the moduli of a condition on two numbers."""
@@ -71,7 +71,7 @@ def together_checks(parts: Sequence[Seen]) -> Iterator[Checks]:
         for part in parts
     ]
     every = dict.fromkeys(what for _, statistics in of_parts for what in statistics)
-    for left, right in combinations((ALL, "call", "device", VALUE, VALUE_BEFORE, UNCHANGED), 2):
+    for left, right in combinations((ALL, "call", "device", VALUE, "rank before", UNCHANGED), 2):
         most = (1, MOST_SPAN) if left == ALL else (MOST_OF_TWO, MOST_OF_TWO)
         both = _Conditions.of(left, most[0]), _Conditions.of(right, most[1])
         moduli = np.multiply.outer(both[0].modulus, both[1].modulus)

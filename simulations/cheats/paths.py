@@ -130,7 +130,7 @@ def first_finding(play: Play, seed: int, alpha: float, size: Size) -> Finding | 
         if finding := next(findings_of(checks, alpha / 2, size), None):
             return finding
         stages.append(checks)
-    return next(counted_again(play, draws, suspects(stages, size[0]), alpha / 2), None)
+    return next(counted_again(play, draws, suspects(stages, size), alpha / 2), None)
 
 
 @contextmanager

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
+from ldp.audit import client
 from ldp.audit.client import COMMON_PARTS, audit_client, client_stages, repeated_starts
 from ldp.audit.draws import Draws
+from ldp.audit.encoder import REPEATED
 from ldp.audit.judging import Checks, judge
 from ldp.client import Client
 from ldp.protocol.randomness import BitSource, SeededBits, SystemBits
@@ -173,3 +176,13 @@ def test_messages_for_a_shuffler_are_held_through_the_client(
     assert judge(checks_of("messages", 0.2), ALPHA).findings == ()
     no_dummies(monkeypatch)
     assert missed(checks_of("messages", 1.0), "records of 'a'") < ALPHA
+
+
+@pytest.mark.statistical
+def test_values_stay_for_some_days() -> None:
+    """The number of days is binomial, so beyond these limits with probability below 1e-9. The seed
+    is fixed."""
+    which = client._of_days(client.TRIED, 1000, np.random.default_rng(1))
+    days, chance = client.DEVICES * 999, REPEATED + (1 - REPEATED) / client.TRIED
+    stays = np.count_nonzero(which[:, 1:] == which[:, :-1])
+    assert binom.ppf(1e-9, days, chance) <= stays <= binom.isf(1e-9, days, chance)

@@ -30,6 +30,7 @@ from ldp.audit.judging import (
     judge,
     judge_again,
     size_of,
+    suspects,
 )
 from ldp.audit.reports import Reports
 from ldp.audit.tried_values import drawn_values
@@ -604,6 +605,18 @@ def test_a_suspect_is_not_sought_in_a_check_of_another_size() -> None:
     assert not again(3)
     assert not again(7)
     assert len(again(5)) == 1
+
+
+@pytest.mark.exact
+def test_a_sum_is_suspect_sooner_than_one_of_a_million_counts() -> None:
+    """The twin is the same count in a check of many: one of a million honest ones lies so far."""
+    tosses, heads = 10_000, 5_250  # p 6e-7
+    half, many = np.array([0.5]), np.full(1_000_000, tosses // 2)
+    of_sum = "sum", np.array([heads]), np.array([tosses]), half
+    of_many = "many", many, np.full(many.size, tosses), np.full(many.size, 0.5)
+    assert suspects([[of_sum, of_many]], size_of([of_sum, of_many])) == [("sum", 1, 0, 0)]
+    many[0] = heads
+    assert not suspects([[of_many]], size_of([of_many]))
 
 
 @pytest.mark.exact

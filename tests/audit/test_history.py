@@ -12,9 +12,10 @@ import pytest
 
 from ldp import Rappor
 from ldp.audit import audit_encoder
+from ldp.audit.client import FILTER
 from ldp.audit.draws import Draws
 from ldp.audit.judging import Audit, Checks, judge
-from ldp.audit.lives import _Unit, life_checks
+from ldp.audit.lives import Period, _Unit, by_distance, life_checks
 from ldp.audit.memoised_histories import MakeDevice, cohorts_named, exact_epsilon, history_epsilon
 from ldp.audit.tried_values import tried
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
@@ -25,6 +26,7 @@ from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import KeyedFilter
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import SeededBits
+from ldp.protocol.wire import pack_report
 from simulations.cheats.hooks import with_cheat
 from tests.histories import changes, honest, stays
 from tests.mutants import (
@@ -35,7 +37,7 @@ from tests.mutants import (
     device_of,
     permanent_response_forgotten,
 )
-from tests.statistics import ALPHA
+from tests.statistics import ALPHA, chance_missed
 from tests.tiers import tiered
 
 BASIC = Rappor(bits=2, scheme="identity", f=0.5, p=0.25, q=0.75)
@@ -311,6 +313,29 @@ def test_the_lives_of_honest_devices_have_their_law(
     lived = life_checks(mechanism, (one, other), device, 200, memoise=memoise)
     audit = judge(lived, ALPHA)
     assert audit.passed, audit.findings[0]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("lie", [0.0, 0.5])
+def test_a_bit_that_follows_the_touched_one_is_refuted(lie: float) -> None:
+    """Seeds are fixed. Fresh noise would miss the lie with probability ALPHA at most; the twin
+    without it fails falsely with AUDIT_ALPHA at most."""
+    sent, coins = [], np.random.default_rng(1)
+    for number in range(600):
+        secret = number.to_bytes(32, "big")
+        encode = FILTER.encoder(SeededBits(secret), secret=secret).encode
+        reports = []
+        for _ in range(4):
+            row, payload = FILTER.row_and_payload(encode("lol"))
+            (cell,) = FILTER.cells("lol", row)
+            following = 1 << (cell + 1) % FILTER.shape.columns if coins.random() < lie else 0
+            word = int.from_bytes(payload, "little") | following
+            reports.append(pack_report(FILTER.header, FILTER.layout, row, word))
+        sent.append(reports)
+    checks = [*by_distance([Period.of(FILTER, ["lol"], sent)])]
+    assert judge(checks, AUDIT_ALPHA).passed == (not lie)
+    if lie:
+        assert chance_missed(checks, AUDIT_ALPHA) < ALPHA
 
 
 @pytest.mark.exact
