@@ -88,7 +88,7 @@ def _require_hidden(registry: Registry, metrics: list[ScenarioMetric], start: da
     """Raise ParameterError unless `metrics` has all with hidden presence that share a budget with
     one of them: devices report on them and are charged, whatever is recorded."""
     simulated = {metric.name for metric in metrics}
-    for group in {metric.metric.group for metric in metrics}:
+    for group in dict.fromkeys(metric.metric.group for metric in metrics):
         for metric in registry.metrics_of(group):
             is_charged = metric.presence == "hidden" and metric.expires >= start
             if is_charged and metric.name not in simulated:
