@@ -73,7 +73,7 @@ class errors_in:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, _kind: object, reason: object, _trace: object) -> None:
+    def __exit__(self, _: object, reason: object, __: object) -> None:
         if isinstance(reason, LdpError):
             place = f"{self._place}: " if self._place else ""
             lines = (place + line for line in str(reason).splitlines())

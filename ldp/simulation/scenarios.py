@@ -87,15 +87,13 @@ def read_scenario(path: str | Path, registry: Registry, reading: Reading = AS_WR
 def _require_hidden(registry: Registry, metrics: list[ScenarioMetric], start: date) -> None:
     """Raise ParameterError unless `metrics` has all with hidden presence that share a budget with
     one of them: devices report on them and are charged, whatever is recorded."""
-    simulated = {metric.name for metric in metrics}
-    for group in dict.fromkeys(metric.metric.group for metric in metrics):
-        for metric in registry.metrics_of(group):
-            is_charged = metric.presence == "hidden" and metric.expires >= start
-            if is_charged and metric.name not in simulated:
-                raise ParameterError(
-                    f"needs [metric.{metric.name}], whose hidden presence is charged in group "
-                    f"{group!r}"
-                )
+    simulated = {one.name for one in metrics}
+    groups = {one.metric.group for one in metrics}
+    for name, metric in registry.metrics.items():
+        is_charged = metric.presence == "hidden" and metric.expires >= start
+        if is_charged and metric.group in groups and name not in simulated:
+            where = f"in group {metric.group!r}"
+            raise ParameterError(f"needs [metric.{name}]: its hidden presence is charged {where}")
 
 
 def _scenario_metric(path: Path, metric: Metric, about: Any, reading: Reading) -> ScenarioMetric:

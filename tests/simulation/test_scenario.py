@@ -307,7 +307,7 @@ def test_a_hidden_metric_without_a_section_is_named(
     sleep = f"[metric.sleep]{mood}"
     Path("metrics.toml").write_text(REGISTRY + sleep)
     assert run(COMMAND, monkeypatch) == 2
-    said = "ldp: days.toml: needs [metric.sleep], whose hidden presence is charged in group 'calm'"
+    said = "ldp: days.toml: needs [metric.sleep]: its hidden presence is charged in group 'calm'"
     assert capsys.readouterr().err.startswith(said)
     Path("metrics.toml").write_text(REGISTRY + sleep.replace("2027-12-31", "2025-12-31"))
     assert run(COMMAND, monkeypatch) == 0
