@@ -76,23 +76,14 @@ def together_checks(parts: Sequence[Seen]) -> Iterator[Checks]:
         both = _Conditions.of(left, most[0]), _Conditions.of(right, most[1])
         moduli = np.multiply.outer(both[0].modulus, both[1].modulus)
         where = (moduli <= most[1]) & (moduli > 1)
-        held = [
-            [
-                of.hold(np.unique(numbers[name]))
-                for of, name in zip(both, (left, right), strict=True)
-            ]
-            if {left, right} <= numbers.keys()
-            else []
-            for numbers, _ in of_parts
-        ]
         for what in every:
             has = [
-                what in statistics and len(hold) > 0
-                for hold, (_, statistics) in zip(held, of_parts, strict=True)
+                what in statistics and {left, right} <= numbers.keys()
+                for numbers, statistics in of_parts
             ]
             some = [
-                _counts(hold, (numbers[left], numbers[right]), statistics[what], where)
-                for hold, (numbers, statistics) in compress(zip(held, of_parts, strict=True), has)
+                _counts(both, (numbers[left], numbers[right]), statistics[what], where)
+                for numbers, statistics in compress(of_parts, has)
             ]
             name = f"{what} by {left} and {right}, number"
             for group in groups:
@@ -118,18 +109,18 @@ def shared_checks(parts: Sequence[Seen]) -> Iterator[Checks]:
 
 
 def _counts(
-    held: Sequence[Floats],
+    conditions: tuple[_Conditions, _Conditions],
     numbers: tuple[Ints, Ints],
     statistic: Occurrence,
     where: Bools,
 ) -> tuple[Ints, Ints, float]:
     """Return how often something is seen, and could be, where each two conditions hold, and its
-    chance. `held`: where they hold, for the different ones of each of the `numbers`."""
-    (left, right), (row, column) = held, (np.unique(of, return_inverse=True)[1] for of in numbers)
-    shape = left.shape[1], right.shape[1]
-    place, size = row * shape[1] + column, shape[0] * shape[1]
+    chance."""
+    (rows, row), (columns, column) = (np.unique(of, return_inverse=True) for of in numbers)
+    left, right = (of.hold(some) for of, some in zip(conditions, (rows, columns), strict=True))
+    place, shape = row * columns.size + column, (rows.size, columns.size)
     seen, possible = (
-        (left @ np.bincount(place, of, size).reshape(shape) @ right.T)[where]
+        (left @ np.bincount(place, of, rows.size * columns.size).reshape(shape) @ right.T)[where]
         for of in (statistic.seen, statistic.possible)
     )
     return np.rint(seen).astype(np.int64), np.rint(possible).astype(np.int64), statistic.chance
