@@ -85,7 +85,7 @@ def central_command(
     from ldp.simulation import Population
     from ldp.tables.joint_table import load_table
 
-    check_output(out, level)
+    check_output("-" if out.endswith(".html") else out, level)
     definition = Registry.load(registry).metric(metric)
     require_local(definition, "ldp central")
     reading = chosen_reading()._replace(is_private=True)
