@@ -59,7 +59,8 @@ def open_replacement(path: Path) -> Iterator[Path]:
 
 def sync_folder(folder: Path) -> None:
     """Sync the names in `folder` to the disk. Until then a power cut can undo a renaming."""
-    if os.name == "nt":  # Windows has no way to sync a folder
+    # Windows has no way to sync a folder
+    if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:

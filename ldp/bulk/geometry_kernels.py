@@ -69,7 +69,8 @@ def count_incidences(counts: AnyInts, normals: AnyInts, field: int) -> Ints:
     dimension = normals.shape[1]
     inverses = np.array([1, *(pow(number, -1, field) for number in range(1, field))])
     sums = np.where(normals[:, -1] == 0, counts[0], 0).astype(np.int64)
-    for size in range(1, dimension):  # how many numbers follow the first
+    # how many numbers follow the first
+    for size in range(1, dimension):
         start, end = (number_of_points(field, count) for count in (size, size + 1))
         block = counts[start:end].reshape((field,) * size)
         _add_along(sums, block, normals[:, dimension - 1 - size :], inverses)

@@ -32,7 +32,8 @@ def md5_of_rows(value: Any, rows: int) -> Any:
     message[size] = 0x80
     for i in range(8):
         message[message.size - 8 + i] = (8 * size >> 8 * i) & 0xFF
-    written = message.view(np.uint32)  # little-endian, as numba's targets are
+    # little-endian, as numba's targets are
+    written = message.view(np.uint32)
     state, words = np.empty((4, rows), dtype=np.uint32), np.empty((16, rows), dtype=np.uint32)
     for i in range(4):
         state[i] = _START[i]

@@ -166,7 +166,8 @@ def _sizes_in(store: Path, metric: Metric | None) -> Path:
     """Return the file of sizes that a collector of the metric wrote in its store."""
     if metric is None:
         raise ParameterError("--sizes STORE goes with METRIC and --registry")
-    from ldp.collection.ingest import RELAYED  # late: other batches need no store
+    # late: other batches need no store
+    from ldp.collection.ingest import RELAYED
 
     path = store / RELAYED / f"{metric.name}-{metric.version}.csv"
     if not path.is_file():
@@ -188,7 +189,8 @@ def _subject(
         paid = definition._replace(reports_per_window=slots)
         sealed = paid.reports_of_one(timedelta(days=1), budget.caps.window)
         if definition.presence == "hidden":
-            from ldp.client.sealing import MOST_PERIODS  # late: public metrics need no client
+            # late: public metrics need no client
+            from ldp.client.sealing import MOST_PERIODS
 
             sealed += slots * (MOST_PERIODS - 1)
         of_life = Fraction(loaded.life_of(budget.name)) // Fraction(definition.price)

@@ -111,7 +111,8 @@ def publish_command(
     if until is not None and until >= today:
         raise ParameterError("--until must be a day that has ended, in UTC")
     share = None if fakes is None else float(fakes)
-    fake_reports(0, share or 0.0)  # raises for a share out of range
+    # raises for a share out of range
+    fake_reports(0, share or 0.0)
 
     whole = Registry.load(registry)
     chosen = whole._replace(metrics={m: whole.metric(m) for m in metric or whole.metrics})

@@ -138,7 +138,8 @@ class DeviceFile:
                 raise StorageError("this thread uses the device's file", busy=True)
             self._is_used = True
             database = self._connect()
-            if database.in_transaction:  # an exception came between two statements
+            # an exception came between two statements
+            if database.in_transaction:
                 database.execute("ROLLBACK")
             synchronous = "FULL" if synced else "NORMAL"
             if database.synchronous != synchronous:

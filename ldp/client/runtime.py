@@ -172,7 +172,8 @@ class Client:
             for name in shuffler_groups:
                 if name not in groups or not groups[name].needs_shuffler:
                     raise ParameterError(f"there is no group {name!r} that trusts a shuffler")
-            if self._withdraws:  # what waits was recorded before the withdrawal
+            # what waits was recorded before the withdrawal
+            if self._withdraws:
                 self._set_consent("withdrawn")
             return self._set_consent("granted", shuffler_groups)
 
@@ -419,7 +420,8 @@ class Client:
                 self._sealer.hidden_periods(database, now)
             else:
                 self._delete(database)
-            if is_confirmed:  # an older copy must not bring the other answer back
+            # an older copy must not bring the other answer back
+            if is_confirmed:
                 with suppress(StorageError, OSError):
                     self._witness.announce(database)
         if is_confirmed:

@@ -351,7 +351,8 @@ class BatchFile(ABC):
         self._noted.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_sqlite"):  # not where it could not be opened
+        # not where it could not be opened
+        if hasattr(self, "_sqlite"):
             self.close()
 
     @contextmanager
@@ -377,7 +378,8 @@ class BatchFile(ABC):
                     self._sqlite.execute("ROLLBACK")
                 self._load()
                 raise
-        with suppress(OSError):  # where the number is too small it shows no damage
+        # where the number is too small it shows no damage
+        with suppress(OSError):
             if commits:
                 os.pwrite(self._noted.fileno(), b"%020d\n" % commits, 0)
 

@@ -131,7 +131,8 @@ class Collector(Service):
             return sort_batch(body, self._expected, day)
         if self._open_report is None:
             raise NotNow("sealed reports are not opened here yet")
-        return await asyncio.to_thread(  # some 50 ms, in which others are answered
+        # some 50 ms, in which others are answered
+        return await asyncio.to_thread(
             sort_sealed, body, self._expected, day, self._open_report, self._verify
         )
 

@@ -128,7 +128,8 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._overhead = self._refused = 0
-        if self.cycle.response_complete:  # it was refused before it arrived
+        # it was refused before it arrived
+        if self.cycle.response_complete:
             self.open_connections.await_request(self)
         else:
             self.open_connections.await_answer(self)

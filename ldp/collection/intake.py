@@ -188,7 +188,8 @@ def _sort_uniform(data: bytes, metrics: CollectedMetrics, today: date) -> Sorted
     bodies = items[:, len(beginning) :]
     if items[:, : len(beginning)].tobytes() != beginning * count:
         return None
-    with suppress(ReportError):  # a row, a column or a padding bit is out of range
+    # a row, a column or a padding bit is out of range
+    with suppress(ReportError):
         if layout is not None:
             split_batch(layout, *split_bodies(bodies, metric.mechanism.layout))
         return SortedBatch(identity, day, [Lot(name, metric.version, count, bodies.tobytes())])

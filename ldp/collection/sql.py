@@ -169,7 +169,8 @@ def _estimates(dialect: str, mechanism: Mechanism) -> str:
     column_of = {**words, "column": f"{counts}.{column}"}
     places, is_named = _SETS.get(mechanism.name, _cell)(mechanism, column_of)
     join, times = f"LEFT JOIN {counts} ON {is_named}", f"{counts}.{count}"
-    if mechanism.name in _SETS:  # outer joins of BigQuery need an equality
+    # outer joins of BigQuery need an equality
+    if mechanism.name in _SETS:
         some = f"(SELECT {column}, {count} FROM counts UNION ALL SELECT -1, 0)"
         times = f"CASE WHEN {is_named} THEN {times} END"
         join = f"CROSS JOIN {some} AS counts"
@@ -298,7 +299,8 @@ def _cells(dialect: str, layout: Layout) -> str:
         bytes_of = [_number(dialect, "payload", i, 1) for i in range(layout.payload_bytes)]
         all_bytes = ", ".join(f"{of} AS byte_{i}" for i, of in enumerate(bytes_of))
         payloads = f"(SELECT {row}, {words.get('bits', all_bytes)} FROM own) AS payloads"
-        bits = [  # the lowest bit of a byte comes first
+        # the lowest bit of a byte comes first
+        bits = [
             words["bit"].format(byte=place >> 3, bit=place & 7, low=place, high=place ^ 7)
             for place in range(layout.columns)
         ]

@@ -368,7 +368,8 @@ class Distribution(Result):
         return _normal(name, estimate, error, level, *ends, moved)
 
     def _under_fakes(self, share: float) -> Self:
-        fake_reports(self.reports, share)  # raises for a share out of range
+        # raises for a share out of range
+        fake_reports(self.reports, share)
         return replace(self, fake_share=share)
 
     def monotone(self) -> "Distribution":

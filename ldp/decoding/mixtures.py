@@ -233,7 +233,8 @@ def newton(mixture: Mixture, near: MixtureFit) -> MixtureFit:
             if after >= likelihood:
                 break
             part /= 2
-            if part < 1e-6:  # no double has a larger likelihood
+            # no double has a larger likelihood
+            if part < 1e-6:
                 return MixtureFit(shares, likelihood, steps, change)
         shares, likelihood = proposal, after
         if change < EXACT or steps - near.steps >= MOST_NEWTON:

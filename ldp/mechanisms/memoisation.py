@@ -205,7 +205,8 @@ class MemoisedEncoder(Encoder):
             cohort = self._cohort
             row = uniform_below(self._bits, self._layout.rows) if cohort is None else cohort
             pair = row, self._permanent_response(self._true_response(point, row))
-            if self._freezes:  # of several threads all take the pair of the first
+            # of several threads all take the pair of the first
+            if self._freezes:
                 pair = self._frozen.setdefault("pair", pair)
         row, response = pair
         bits = self._report_bits()

@@ -88,7 +88,8 @@ class Rappor(MemoisedMechanism):
     name = "rappor"
     wire_id = 5
     kind = Bits
-    settings = (  # basic RAPPOR of epsilon 1.02 and 3.89
+    # basic RAPPOR of epsilon 1.02 and 3.89
+    settings = (
         Setting({"scheme": "identity", "f": 0.5, "p": 0.25, "q": 0.75}),
         Setting({"scheme": "identity", "f": 0.25, "p": 0.0, "q": 1.0}),
     )

@@ -99,7 +99,8 @@ def _projective_geometry(question: "Shares") -> Iterable[Mechanism]:
     field = _buckets(question)
     while not is_prime(field):
         field += 1
-    with suppress(ParameterError):  # of a space too large for a server
+    # of a space too large for a server
+    with suppress(ParameterError):
         yield _of_list(question, ProjectiveGeometry, field=field)
 
 

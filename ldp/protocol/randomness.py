@@ -290,7 +290,8 @@ def _compare_bytes(
     if chosen.bit_count() * 128 > lanes:
         return below & ~chosen | _below(source, tops, chosen_threshold) & chosen
     below &= ~chosen
-    while chosen:  # so few that each by itself is faster
+    # so few that each by itself is faster
+    while chosen:
         lane = chosen.bit_length() - 1
         below |= _below(source, tops[~lane : -lane or None], chosen_threshold) << lane
         chosen ^= 1 << lane

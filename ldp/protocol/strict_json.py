@@ -49,7 +49,8 @@ def read_toml(path: "Path", error: type[LdpError] = RegistryError) -> dict[str, 
 def _read(
     path: "Path", form: str, parse: Callable[[str], dict[str, Any]], error: type[LdpError]
 ) -> dict[str, Any]:
-    from ldp.files import bytes_of  # late: a mechanism needs no path
+    # late: a mechanism needs no path
+    from ldp.files import bytes_of
 
     try:
         return parse(bytes_of(path).decode())

@@ -171,7 +171,8 @@ def reach_of(summary: Facts) -> float:
     if moves is None:  # a regression
         return max(1.0, float(summary.get("reach", 1.0)))
     most: float = max(moves.values()) if isinstance(moves, dict) else moves
-    if "bounds" in summary:  # of a mean, whose range may be short
+    # of a mean, whose range may be short
+    if "bounds" in summary:
         return most / FAKES
     unit = 1 if isinstance(moves, dict) else max(1, summary["reports"])
     return max(1.0, most / FAKES / unit)

@@ -49,7 +49,8 @@ def update_series(out: Path, problems: list[Problem]) -> None:
 def _update(out: Path, metric: str, versions: Sequence[int]) -> None:
     listed = {version: parts(out, metric, version) for version in versions}
     latest = {version: summary_of(out, some[-1]) for version, some in listed.items() if some}
-    added = [  # counts of listed values, not of discovered words
+    # counts of listed values, not of discovered words
+    added = [
         version
         for version, summary in latest.items()
         if summary["kind"] == "values" and summary["method"] not in UNLISTED

@@ -31,7 +31,8 @@ def main() -> None:
             pickle.dump(tasks.get().run(), results)
     except Exception as error:
         if isinstance(error, BrokenPipeError) or os.getppid() != main_process:
-            os._exit(0)  # nobody reads: the main process was killed
+            # nobody reads: the main process was killed
+            os._exit(0)
         raise
 
 

@@ -187,7 +187,8 @@ class Metric(NamedTuple):
         cannot be read."""
         if self.dictionary is None:
             return None if self.mechanism.listed or self.control is None else (self.control,)
-        from ldp.registry.value_files import read_values  # late: devices have no dictionary
+        # late: devices have no dictionary
+        from ldp.registry.value_files import read_values
 
         return tuple(dict.fromkeys(map(self.cleaned, read_values(self.dictionary))))
 

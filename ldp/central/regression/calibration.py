@@ -96,7 +96,8 @@ def calibrate(
     rest = 1 - eigenvalue
 
     def scales(total: float) -> Scales:
-        part = total * eigenvalue  # 0 also for a share that underflows
+        # 0 also for a share that underflows
+        part = total * eigenvalue
         return Scales(
             xx=norm**2 / math.sqrt(total * (rest * split)),
             xy=norm / math.sqrt(total * (rest * (1 - split))),
