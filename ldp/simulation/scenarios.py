@@ -3,6 +3,7 @@
 A mistake is one line that states its place and the remedy. The format is in `docs/files.md`.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -74,24 +75,27 @@ def read_scenario(path: str | Path, registry: Registry, reading: Reading = AS_WR
     with errors_in(str(path)):
         keys = read_keys(document, SCENARIO)
         sections, devices = keys.pop("metric"), keys.pop("devices")
+        _require_hidden(registry, sections, keys["start"])
         metrics = [
             _scenario_metric(path, registry.metric(name), about, reading)
             for name, about in sections.items()
         ]
-        _require_hidden(registry, metrics, keys["start"])
         if isinstance(devices, int):
             devices = [0.0] * (devices - 1) + [1.0]
         return Scenario(registry=registry, metrics=(*metrics,), devices=(*devices,), **keys)
 
 
-def _require_hidden(registry: Registry, metrics: list[ScenarioMetric], start: date) -> None:
-    """Raise ParameterError unless `metrics` has all with hidden presence that share a budget with
-    one of them: devices report on them and are charged, whatever is recorded."""
-    simulated = {one.name for one in metrics}
-    groups = {one.metric.group for one in metrics}
+def _require_hidden(registry: Registry, simulated: Collection[str], start: date) -> None:
+    """Raise ParameterError unless `simulated` names all with hidden presence that share a budget
+    with one of them: devices report on them and are charged, whatever is recorded."""
+    groups = {one.group for name, one in registry.metrics.items() if name in simulated}
     for name, metric in registry.metrics.items():
         is_charged = metric.presence == "hidden" and metric.expires >= start
-        if is_charged and metric.group in groups and name not in simulated:
+        if not is_charged or metric.group not in groups:
+            continue
+        if metric.epoch:
+            raise ParameterError(f"{name}'s hidden presence with an epoch is not simulated")
+        if name not in simulated:
             where = f"in group {metric.group!r}"
             raise ParameterError(f"needs [metric.{name}]: its hidden presence is charged {where}")
 
@@ -99,8 +103,6 @@ def _require_hidden(registry: Registry, metrics: list[ScenarioMetric], start: da
 def _scenario_metric(path: Path, metric: Metric, about: Any, reading: Reading) -> ScenarioMetric:
     with errors_in(f"[metric.{metric.name}]"):
         keys = read_keys(about, METRIC)
-        if metric.presence == "hidden" and metric.epoch:
-            raise ParameterError("hidden presence with an epoch is not simulated over days")
         place = path.parent / keys.pop("population")
         population = Population.of_metric(metric, place, reading)
         population.require(lambda value: _require_few_answers(metric, value))

@@ -311,6 +311,12 @@ def test_a_hidden_metric_without_a_section_is_named(
     assert capsys.readouterr().err.startswith(said)
     Path("metrics.toml").write_text(REGISTRY + sleep.replace("2027-12-31", "2025-12-31"))
     assert run(COMMAND, monkeypatch) == 0
+    both = REGISTRY.replace('group = "quiet"', 'group = "calm"').replace(
+        'epoch = "7d"', 'epoch = "8d"'
+    )
+    Path("metrics.toml").write_text(both)
+    assert run(COMMAND, monkeypatch) == 2
+    assert "hidden's hidden presence with an epoch is not simulated" in capsys.readouterr().err
 
 
 @pytest.mark.exact
