@@ -72,13 +72,18 @@ def guarded(name: str, command: click.Command) -> click.Command:
                 raise ParameterError(
                     f"{place}: no output is a {place.suffix} file; give another ending"
                 )
-            if place.is_file() and re.search(rb"(?m)^\[(product|metric\.)", place.read_bytes()):
+            if place.is_file() and _is_registry(place):
                 raise ParameterError(f"{place} is a registry; name another file for the output")
         with nullcontext() if name in TALKING else working(f"ldp {name}"):
             return callback(**values)
 
     command.callback = checked
     return command
+
+
+def _is_registry(place: Path) -> bool:
+    with place.open("rb") as file:
+        return bool(re.search(rb"(?m)^\[(product|metric\.)", file.read(1 << 20)))
 
 
 def _read(values: Mapping[str, Any], written: Sequence[str]) -> Iterator[Path]:
