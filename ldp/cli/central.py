@@ -22,6 +22,7 @@ from ldp.cli.options import (
     wrap,
 )
 from ldp.cli.reading import chosen_reading, reading_options
+from ldp.errors import require_share
 from ldp.files import counted, csv_text, finite, write_whole
 from ldp.protocol.channel import rounded_up
 from ldp.registry.odds import epsilon_text
@@ -85,6 +86,7 @@ def central_command(
     from ldp.simulation import Population
     from ldp.tables.joint_table import load_table
 
+    require_share(delta, "--delta")
     check_output("-" if out.endswith(".html") else out, level)
     definition = Registry.load(registry).metric(metric)
     require_local(definition, "ldp central")
