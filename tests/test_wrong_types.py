@@ -76,6 +76,8 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: list(simulation.draw_reports(Wrong, simulation.Population(("a",), np.array([1])))),
         "'foo' is not a mechanism",
     ),
+    "no text": (lambda: ldp.simulate(CITIES, [b"\xff"]), r"b'\\xff': value is not one of"),
+    "pair": (lambda: ldp.simulate(CITIES, [("a", b"\xff")]), r"\"a,b'.*'\": value is not one of"),
     "any": (lambda: privacy_loss.AnyMechanism(NONE), "must be a float or fraction"),
 }
 

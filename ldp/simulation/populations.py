@@ -144,7 +144,7 @@ class Population:
             return counts
         answers = Counter[str]()
         for value, count in counts.items():
-            answers.update(dict.fromkeys(sorted(value), count))
+            answers.update(dict.fromkeys(sorted(value, key=str), count))
         return answers
 
     def limited(self, at_most: int, generator: Generator) -> "Population":
@@ -152,7 +152,7 @@ class Population:
         of them, drawn as a device draws them."""
         counts: Counter[Any] = Counter()
         for value, count in self.truth().items():
-            answers = sorted(value)
+            answers = sorted(value, key=str)
             if len(answers) <= at_most:
                 counts[value] += count
                 continue
@@ -354,9 +354,10 @@ def _place(value: Any, mechanism: Any, strict: Any) -> int:
 
 def _cut(value: Any) -> str:
     """Return a value for an error, cut to SHOWN letters."""
-    parts = sorted(value) if isinstance(value, frozenset) else value
-    text = parts if isinstance(parts, str) else ",".join(parts)
-    return repr(text[:SHOWN])
+    if isinstance(value, str | bytes):
+        return repr(value[:SHOWN])
+    parts = sorted(map(str, value)) if isinstance(value, frozenset) else map(str, value)
+    return repr(",".join(parts)[:SHOWN])
 
 
 def _weight(text: str, kind: str, where: str) -> Any:
