@@ -96,7 +96,8 @@ class FakesAmongNodes:
         of_bins = weights @ groups
         worth += further * (of_bins - (0.0 if is_part else (of_bins @ share)[:, None])) ** 2
         _, up = self.shift(worth @ matrix)
-        return np.asarray(unset * square.sum(axis=1) + worth @ share + up)
+        # shares of few reports lie far below 0
+        return np.asarray(np.maximum(unset * square.sum(axis=1) + worth @ share + up, 0.0))
 
 
 def most_moved(nodes: Nodes, reports: int, held: Floats, weights: Floats) -> float:

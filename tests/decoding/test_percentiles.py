@@ -316,6 +316,29 @@ def test_fakes_move_a_share_as_far_as_said() -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_few_reports_have_errors_although_some_are_made_up(share: float) -> None:
+    """Of 7 to 20 reports, every error is a number, and so is the median.
+
+    The most that hidden shares can vary was once below 0, and the interval was up to the first bin.
+    """
+    for seed in range(40):
+        table = draw_table(
+            HierarchicalHistogram(epsilon=1.0),
+            ("0", "2.5", "10"),
+            counts=np.array([3, 2, 2 + seed % 14]),
+            generator=np.random.default_rng(seed),
+        )
+        if (table.reports > 0).all():
+            few = decode_distribution(table).under_fakes(share)
+            assert np.isfinite(few.below[1]).all()
+            median = few.quantile(0.5)
+            assert math.isfinite(median.estimate)
+            assert median.low <= 10
+            assert median.high >= 2.5
+
+
+@pytest.mark.exact
 def test_what_has_no_bins_has_no_percentiles() -> None:
     mean = OneBitMean(bounds=(0, 1), epsilon=1.0)
     table = draw_table(
