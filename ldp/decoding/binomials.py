@@ -320,8 +320,7 @@ def _normal(x: Floats, held: Any, others: Any, chances: tuple[Any, Any]) -> Floa
         turn = np.expm1(t)
         cumulant = held * (np.log1p(p * turn) - p * t) + others * (np.log1p(q * turn) - q * t)
         w = np.sign(t) * np.sqrt(2 * np.maximum(t * (x - mean) - cumulant, 0))
-        shares = [(p * np.exp(t) / (1 + p * turn)), (q * np.exp(t) / (1 + q * turn))]
-        weighted = held * shares[0] * (1 - shares[0]) + others * shares[1] * (1 - shares[1])
-        u = 2 * np.sinh(t / 2) * np.sqrt(weighted)
+        spread = [np.exp(t) * s * (1 - s) / (1 + s * turn) ** 2 for s in (p, q)]
+        u = 2 * np.sinh(t / 2) * np.sqrt(held * spread[0] + others * spread[1])
         normal: Floats = np.where(np.abs(w) > 1e-3, w + np.log(u / w) / w, w)
     return normal

@@ -130,6 +130,19 @@ def test_intervals_of_many_reports_are_normal(reports: int) -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("reports", [10**3, 2**51, 2**52, 2**53 - 1])
+def test_what_all_reports_name_all_hold(reports: int) -> None:
+    """More reports name the value than the chance of its holders explains.
+
+    From 2**51 reports on the chance of a name under the saddlepoint was rounded to 1.
+    """
+    seen = np.array([reports - 1, reports])
+    for touched, untouched in np.random.default_rng(1).random((40, 2)) * (0.6, 0.1) + (0.3, 0.1):
+        low, high = count_interval(seen, reports, (touched, untouched), 0.025)
+        assert low.tolist() == high.tolist() == [reports] * 2
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("reports", [40, 400, 1_000_000])
 @pytest.mark.parametrize(
     "mechanism",
