@@ -286,11 +286,11 @@ class Distribution(Result):
         error = std_error_of_ends(*(self._ends(q, place, LEVEL) if level != LEVEL else (low, high)))
         return Statistic(name, estimate, error, low, high)
 
-    def quantile_draws(self, q: float) -> Floats:
+    def quantile_draws(self, q: float, noisier: float = 1.0) -> Floats:
         """Return what `quantile` would estimate from other reports of the same people, one each, if
-        this were the truth, shape (DRAWS,). `q` lies in (0, 1)."""
+        this were the truth, shape (DRAWS,). `q` lies in (0, 1). `noisier`: factor of the noise."""
         share, error = self.below
-        noise = np.maximum(error**2 - self._sampling, 0.0) ** 0.5
+        noise = noisier * np.maximum(error**2 - self._sampling, 0.0) ** 0.5
         return self._crossings(share[:, None] + noise[:, None] * self.error_draws, q)[1]
 
     @property

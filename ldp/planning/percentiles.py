@@ -296,10 +296,11 @@ def expected(mechanism: Way, known: KnownQuantile) -> Distribution:
 
 
 @lru_cache(maxsize=1024)
-def root_mean_squared_error(mechanism: Way, known: KnownQuantile) -> float:
-    """Return the root mean squared error of the quantile, over draws."""
-    errors = expected(mechanism, known).quantile_draws(known.q) - known.true
-    return math.hypot(*errors) / math.sqrt(len(errors))
+def root_mean_squared_error(mechanism: Way, known: KnownQuantile, noisier: float = 1.0) -> float:
+    """Return the root mean squared error of the quantile, over draws, for a unit of noise. In a
+    draw there are `noisier` units."""
+    errors = expected(mechanism, known).quantile_draws(known.q, noisier) - known.true
+    return math.hypot(*errors) / math.sqrt(len(errors)) / noisier
 
 
 @lru_cache(maxsize=64)
