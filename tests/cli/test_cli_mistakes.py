@@ -49,7 +49,9 @@ BAD = {
     "a delta of a relay": (
         "relay --collector https://x.example --buffer b --delta -1", "delta must lie strictly",
     ),
-    "a delta of a curator": ("central city --registry metrics.toml --data cities.csv --delta nan", "--delta must lie"),
+    "a delta of a curator": (
+        "central city --registry metrics.toml --data cities.csv --delta nan", "--delta must lie",
+    ),
     "bad alpha": ("decode city.table --out e.csv --rule fdr=2", "alpha must lie"),
     "bad level": ("decode city.table --out e.csv --level 1", "level must lie"),
     "wrong method": ("decode city.table --out e.csv --method direct", "does not fit"),
