@@ -21,6 +21,8 @@ Wrong: Any = "foo"
 NONE: Any = None
 CITIES = ldp.RandomizedResponse(categories=("Oslo", "Bergen", "Hell"), epsilon=4.0)
 TABLE = simulation.draw_table(CITIES, ["Oslo", "Hell"] * 50, generator=1)
+PART: Any = ldp.RandomizedResponse(categories=("a", "b"), epsilon=1.0)
+PAIR: Any = ldp.JointReport(of=(PART, PART))
 CURATOR: Any = {"categories": ("a", "b"), "epsilon": 1.0}
 SHARES: Any = {"users": 1000, "epsilon": 1.0, "domain": 4}
 
@@ -70,6 +72,20 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "fakes": (lambda: planning.plan(**SHARES, fakes=Wrong), "share of made-up reports must be"),
     "bytes": (lambda: planning.report_bytes(Wrong), "'foo' is not a mechanism"),
     "law": (lambda: audit.exact_law(Wrong, "Oslo"), "'foo' is not a mechanism"),
+    "one part": (
+        lambda: server.JointTableBuilder(PART),
+        "of one part are counted by a TableBuilder",
+    ),
+    "several": (
+        lambda: simulation.draw_table(PAIR, [("a", "b")]),
+        "several parts: use draw_tables",
+    ),
+    "estimates": (
+        lambda: simulation.draw_estimates(
+            PAIR, held=1, others=np.array([2]), draws=1, generator=np.random.default_rng(1)
+        ),
+        "several parts: use draw_tables",
+    ),
     "reports": (lambda: simulation.encode_batch(Wrong, ["Oslo"]), "'foo' is not a mechanism"),
     "drawn": (lambda: simulation.draw_table(Wrong, ["Oslo"]), "'foo' is not a mechanism"),
     "people drawn": (

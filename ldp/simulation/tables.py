@@ -31,7 +31,7 @@ from ldp.arrays import (
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.addressing import Rounding
-from ldp.mechanisms.base import require_mechanism
+from ldp.mechanisms.base import require_one_part
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import JointMechanism, values_of_parts
 from ldp.mechanisms.sketch import MeanSketch
@@ -69,8 +69,9 @@ def draw_estimates(
     These hash functions are fully independent, those of the mechanism are 3-wise independent. Mean
     and variance are the same. Raises ParameterError for a mechanism of cohorts.
     """
+    require_one_part(mechanism)
     reports = held + int(others.sum())
-    channel = require_mechanism(mechanism).support
+    channel = mechanism.support
     touching = np.full(draws, held)
     if isinstance(mechanism, MeanSketch):
         touching += _colliding(mechanism, held, others, draws, generator)
@@ -133,7 +134,8 @@ def draw_table(
     client (`ldp.arrays.column_codes`). Rows are drawn in blocks, each with a generator spawned from
     `generator`. So the result does not depend on the number of processors.
     """
-    if require_mechanism(mechanism).needs_shuffler:
+    require_one_part(mechanism)
+    if mechanism.needs_shuffler:
         raise ParameterError("a person sends several messages: use draw_tables")
     generator = generator_of(generator)
     if frequencies is not None and users is not None and counts is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ldp.arrays import Bytes, RowNumbers
-from ldp.errors import DecodeError, MergeError, errors_in
+from ldp.errors import DecodeError, MergeError, ReportError, errors_in
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.mechanisms.base import require_mechanism
@@ -155,9 +155,10 @@ class JointTableBuilder(CountsReports):
     """Builder of a `JointTable` from reports of several parts; like `TableBuilder`."""
 
     def __init__(self, mechanism: JointMechanism, workers: int = 1) -> None:
+        if not isinstance(require_mechanism(mechanism), JointMechanism):
+            raise ReportError("reports of one part are counted by a TableBuilder")
         self._mechanism: JointMechanism = mechanism
-        parts = require_mechanism(mechanism).parts
-        self._builders = [TableBuilder(part, workers) for _, part in parts]
+        self._builders = [TableBuilder(part, workers) for _, part in mechanism.parts]
 
     def add_batch(self, rows: RowNumbers, payloads: Bytes, window: str | None = None) -> None:
         split = split_batch(self._mechanism.layout, rows, payloads)
