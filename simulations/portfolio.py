@@ -274,9 +274,10 @@ def rows_of(number: int, years: int) -> tuple[list[Row], bool]:
         elif answer is not None:
             error = error_of(answer, product.users, years, generator)
         elif cheapest is not None:
+            # a plan may cost so much more than the search
             confirmed &= (
-                day + cheapest.day > product.day_epsilon
-                or life + cheapest.life > product.lifetime_epsilon
+                MOST_PRICE * (day + cheapest.day) > product.day_epsilon
+                or MOST_PRICE * (life + cheapest.life) > product.lifetime_epsilon
             )
         if answer is not None and cheapest is not None:
             day, life = day + cheapest.day, life + cheapest.life
@@ -311,7 +312,7 @@ def bars(rows: Sequence[Row], confirmed: Sequence[bool], is_whole: bool) -> list
     words = [row.found for row in rows if row.found is not None] or [1.0]
     often = float(np.mean(words))
     least = POWER - 4 * math.sqrt(POWER * (1 - POWER) / (WINDOWS * len(words)))
-    refused = len({row.product for row in rows if row.life is None})
+    refused = len({row.product for row in rows if row.life is None and row.least})
     wanted = INFEASIBLE if is_whole else 1
     return [
         Bar("largest error over what was asked", max(errors), f"<= {most}", max(errors) <= most),
@@ -322,7 +323,7 @@ def bars(rows: Sequence[Row], confirmed: Sequence[bool], is_whole: bool) -> list
             max(spent.values()) <= MOST_PRICE,
         ),
         Bar("share of windows in which words are found", often, f">= {least:.3g}", often >= least),
-        Bar("products with a refusal", refused, f"{wanted}", refused == wanted),
+        Bar("products with a refusal for their caps", refused, f"{wanted}", refused == wanted),
         Bar(
             "products whose refusals the search confirms",
             sum(confirmed),
