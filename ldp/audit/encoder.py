@@ -4,7 +4,7 @@ import math
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from itertools import islice
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldp.arrays import Floats, Generator, Ints
+from ldp.arrays import Generator, Ints
 from ldp.audit.binomial_checks import sum_checks
 from ldp.audit.black_box import reports_of
 from ldp.audit.cells import check_reports, check_values, is_rounded
@@ -71,8 +71,8 @@ LEAST_EACH, EACH_OF_ALL, FEW = 16, 400, 16
 of values of which more reports are made."""
 REPEATED = 0.25
 """Probability that a value is the same as the one before, as people's values often are."""
-STRANGE = ((32, 0.02), (8, 0.05), (2, 0.5))
-"""Number of values that are tried again, and the part of the trials for each, in three rounds: the
+STRANGE = ((8, 0.1), (2, 0.5))
+"""Number of values that are tried again, and the part of the trials for each, in two rounds: the
 values whose reports look strangest, and as many whose next report does."""
 
 AGAIN = " again: "
@@ -123,9 +123,9 @@ def value_checks(
     """Return the checks of reports of many values, in a drawn order. There are `trials` in total, 4
     times as many of at most FEW values that are not pairs, and at least `trials` / 80 of each;
     `trials` / 16 where values are rounded at random, EACH_OF_ALL or `trials` / 5 where all values
-    of a joint metric are tried. Then the values that look strangest so far are tried again, in
-    rounds with fewer values and more reports of each. These reports are new, so that no choice
-    biases them."""
+    of a joint metric are tried. Then the values that look strangest are tried again, in two rounds
+    with fewer values and more reports of each. These reports are new, so that no choice biases
+    them."""
     parts = parts_of(mechanism)
     has_rounding = any(isinstance(part.addressing, Rounding) for part in parts)
     least = max(LEAST_EACH, trials // (16 if has_rounding else 80))
@@ -136,17 +136,14 @@ def value_checks(
         least = max(least, min(EACH_OF_ALL, trials // 5))
     repetitions = max(least, times * trials // len(values))
     checks = seen = _mixed(mechanism, values, way, repetitions, draws)
-    far = dict[str, Floats]()
     for strange, share in STRANGE:
-        far = _deviations(seen, len(values), far, VALUE, VALUE_BEFORE)
-        chosen = draws.chosen(partial(_strangest, far, strange, VALUE, VALUE_BEFORE))
+        of = seen, len(values), strange, VALUE, VALUE_BEFORE
+        chosen = draws.chosen(partial(_strangest, *of))
         values = [values[place] for place in chosen]
         if len(values) < 2:
             break
-        far = {what: of[:, chosen] for what, of in far.items()}
         if way.epochs:
-            of_epochs = _deviations(seen, DEVICES, {}, "epoch")
-            places = draws.chosen(partial(_strangest, of_epochs, strange, "epoch"))
+            places = draws.chosen(partial(_strangest, seen, DEVICES, strange, "epoch"))
             epochs = [way.epochs[place] for place in places]
             way = way._replace(epochs=epochs)
         seen = _mixed(mechanism, values, way, int(trials * share), draws)
@@ -210,31 +207,19 @@ def _reports(
             touched.add(cells(at, row))
 
 
-def _deviations(
-    checks: Sequence[Checks], values: int, before: Mapping[str, Floats], *names: str
-) -> dict[str, Floats]:
-    """Return how far the counts by the `names` of numbers lie from the claim, and their variances,
-    by the name of the check: shape (2, values, counts of each). Those of the same values in rounds
-    `before` are added."""
-    far, ends = dict(before), tuple(f"by {name}" for name in names)
-    for what, counts, trials, claimed in checks:
-        if what.endswith(ends) and counts.size % values == 0:
-            both = np.array([counts - trials * claimed, trials * claimed * (1 - claimed)])
-            far[what] = far.get(what, 0) + both.reshape(2, values, -1)
-    return far
-
-
-def _strangest(far: Mapping[str, Floats], most: int, *names: str) -> list[int]:
+def _strangest(checks: Sequence[Checks], values: int, most: int, *names: str) -> list[int]:
     """Return the numbers of the values whose counts lie farthest from the claim: at most `most` by
     the counts by each of the `names` of numbers. Rare counts weigh less."""
     strange: list[int] = []
     for name in names:
-        scores: Floats = np.zeros(1)
-        for deviations, variances in (far[what] for what in far if what.endswith(f"by {name}")):
-            usual, variances = variances > 0.1, np.maximum(variances, 0.1)
-            each = deviations**2 / variances - 1, 2 + 1 / variances
-            sums, noise = ((usual * of).sum(axis=1) for of in each)
-            scores = np.maximum(scores, sums / np.sqrt(noise + 1e-9))
+        scores = np.zeros(values)
+        for what, counts, trials, claimed in checks:
+            if what.endswith(f"by {name}") and counts.size % values == 0:
+                variances = trials * claimed * (1 - claimed)
+                usual, variances = variances > 0.1, np.maximum(variances, 0.1)
+                far = (counts - trials * claimed) ** 2 / variances - 1, 2 + 1 / variances
+                sums, noise = ((usual * of).reshape(values, -1).sum(axis=1) for of in far)
+                scores = np.maximum(scores, sums / np.sqrt(noise + 1e-9))
         strange += np.argsort(-scores)[: min(most, np.count_nonzero(scores))].tolist()
     return list(dict.fromkeys(strange))
 

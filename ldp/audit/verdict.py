@@ -162,13 +162,8 @@ def encoder_stages(
 def _encoder(way: Way, draws: Draws) -> Callable[[Value], bytes]:
     """Return what encodes on one device, or, where each makes few reports, on a new one each
     time."""
-    if _is_one(way):
-        return way.new_device(draws)[0]
-    return lambda value: way.new_device(draws)[0](value)
-
-
-def _is_one(way: Way) -> bool:
-    return not way.most or way.most > CALLS_EACH
+    is_one = not way.most or way.most > CALLS_EACH
+    return way.new_device(draws)[0] if is_one else lambda value: way.new_device(draws)[0](value)
 
 
 def audited_from_outside(
@@ -240,12 +235,12 @@ def way_stages(
     draws: Draws,
     dictionary: Sequence[Value] = (),
 ) -> Iterator[list[Checks]]:
-    """Yield the checks of one way to encode: of many values, and of a few that are tried at length.
-    Where new devices make a report each of these, there are a quarter of the trials."""
+    """Yield the checks of one way to encode: of many values, and of a few that are tried at length,
+    of which new devices make a report each."""
     many = drawn_values(mechanism, draws.plan, dictionary)
     yield value_checks(mechanism, many, way, trials, draws)
     encode = _encoder(way, draws)
-    some = trials if _is_one(way) else trials // 4
+    some = trials // 4 if way.epochs else trials
     for value in tried(mechanism):
         yield encoder_checks(mechanism, (value,), encode, some)
 

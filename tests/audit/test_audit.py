@@ -528,7 +528,7 @@ def test_the_chance_that_an_audit_misses_is_that_of_the_count_that_refutes_best(
 
 
 SKETCH = HadamardCountMeanSketch(epsilon=2.0, rows=64, width=64, seed="00")
-MOST_COUNTS = 30_000_000
+MOST_COUNTS = 25_000_000
 """Largest number of counts of a whole audit of SKETCH."""
 
 
