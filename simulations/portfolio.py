@@ -274,10 +274,9 @@ def rows_of(number: int, years: int) -> tuple[list[Row], bool]:
         elif answer is not None:
             error = error_of(answer, product.users, years, generator)
         elif cheapest is not None:
-            # a plan may cost so much more than the search
             confirmed &= (
-                MOST_PRICE * (day + cheapest.day) > product.day_epsilon
-                or MOST_PRICE * (life + cheapest.life) > product.lifetime_epsilon
+                day + cheapest.day > product.day_epsilon
+                or life + cheapest.life > product.lifetime_epsilon
             )
         if answer is not None and cheapest is not None:
             day, life = day + cheapest.day, life + cheapest.life
