@@ -250,12 +250,6 @@ def require_mechanism(mechanism: Any) -> Any:
     return mechanism
 
 
-def require_one_part(mechanism: Any) -> None:
-    """Raise ParameterError for anything but a mechanism whose report has one part."""
-    if not isinstance(require_mechanism(mechanism), Mechanism):
-        raise ParameterError("reports have several parts: use draw_tables")
-
-
 class Mechanism(CatalogueMechanism, ABC):
     """Local randomizer whose report is counted in one table of integers."""
 

@@ -56,8 +56,9 @@ MARGIN = 1.08
 """Root mean squared error of a percentile, at most, over the one of 500 draws: two and a half of
 its standard errors."""
 NOISIER = 1.2
-"""Factor of noise at which the error must grow no faster: where the next number is far off, few
-tables reach it, with most of the squared error, and of 399 draws perhaps none."""
+"""Factor of the noise at which a percentile's error is computed again; for a unit of noise, the
+larger of both errors counts. Where the next number is far off, few tables reach it, with most of
+the squared error, and of 399 draws perhaps none."""
 STEPS = 2**20
 """Number of steps of the range of numbers that a curator adds."""
 

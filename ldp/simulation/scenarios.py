@@ -87,7 +87,8 @@ def read_scenario(path: str | Path, registry: Registry, reading: Reading = AS_WR
 
 def _require_hidden(registry: Registry, simulated: Collection[str], start: date) -> None:
     """Raise ParameterError unless `simulated` names all with hidden presence that share a budget
-    with one of them: devices report on them and are charged, whatever is recorded."""
+    with one of them: devices report on them and are charged, whatever is recorded. Raise it also
+    where one of them has an epoch, which is not simulated."""
     groups = {one.group for name, one in registry.metrics.items() if name in simulated}
     for name, metric in registry.metrics.items():
         is_charged = metric.presence == "hidden" and metric.expires >= start

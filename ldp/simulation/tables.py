@@ -31,9 +31,8 @@ from ldp.arrays import (
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.addressing import Rounding
-from ldp.mechanisms.base import require_one_part
 from ldp.mechanisms.dummies import Dummies
-from ldp.mechanisms.joint_base import JointMechanism, values_of_parts
+from ldp.mechanisms.joint_base import JointMechanism, parts_of, values_of_parts
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.kinds import Subset
 from ldp.simulation.bulk_reports import (
@@ -69,7 +68,7 @@ def draw_estimates(
     These hash functions are fully independent, those of the mechanism are 3-wise independent. Mean
     and variance are the same. Raises ParameterError for a mechanism of cohorts.
     """
-    require_one_part(mechanism)
+    _require_one_part(mechanism)
     reports = held + int(others.sum())
     channel = mechanism.support
     touching = np.full(draws, held)
@@ -84,6 +83,11 @@ def draw_estimates(
         return holders
     m = mechanism.columns
     return m / (m - 1) * (holders - reports / m)
+
+
+def _require_one_part(mechanism: Any) -> None:
+    if parts_of(mechanism) != (mechanism,):
+        raise ParameterError("reports have several parts: use draw_tables")
 
 
 def _colliding(
@@ -134,7 +138,7 @@ def draw_table(
     client (`ldp.arrays.column_codes`). Rows are drawn in blocks, each with a generator spawned from
     `generator`. So the result does not depend on the number of processors.
     """
-    require_one_part(mechanism)
+    _require_one_part(mechanism)
     if mechanism.needs_shuffler:
         raise ParameterError("a person sends several messages: use draw_tables")
     generator = generator_of(generator)
