@@ -190,7 +190,7 @@ async def answer(
         "query_string": path.partition("?")[2].encode(),
         "root_path": "",
         "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()],
-        "client": ("203.0.113.77", 4711),
+        "client": ("203.0.113.77", 47115),
         "server": ("127.0.0.1", 80),
     }
     parts = []

@@ -536,7 +536,7 @@ def test_the_disk_holds_no_address_no_header_and_no_order(tmp_path: Path) -> Non
     move."""
     asked = registry(tmp_path)
     sent = [batch(items(asked, "word", f"word {n}", 1)) for n in range(200)]
-    secrets = [b"203.0.113.77", b"4711", b"Spy/1.0", b"session-of-alice"]
+    secrets = [b"203.0.113.77", b"47115", b"Spy/1.0", b"session-of-alice"]
     headers = {
         "user-agent": "Spy/1.0",
         "cookie": "session-of-alice",

@@ -546,7 +546,7 @@ def test_the_relays_disk_holds_no_payload_and_no_sender_and_forgets_what_left(
     def disk(folder: Path) -> bytes:
         return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
-    senders = [b"203.0.113.77", b"198.51.100.23", b"4711"]
+    senders = [b"203.0.113.77", b"198.51.100.23", b"47115"]
     readable = [*(item.report[-20:] for item in plain), b"hello"]
     waiting = disk(relay.buffer)
     assert all(text.report in waiting for text in mine)
