@@ -101,8 +101,10 @@ def convert(frozen: object, **converters: Callable[[Any, str], Any]) -> None:
 
 def require_whole(number: object, name: str, least: int, most: int) -> None:
     """Raise ParameterError, with `name`, unless `number` is an int from `least` to `most`."""
-    if type(number) is not int or not least <= number <= most:
-        raise ParameterError(f"{name} must be a whole number from {least} to {most}")
+    kind = type(number)
+    if kind is not int or not least <= number <= most:  # type: ignore[operator]
+        other = f" of type int, not {kind.__name__}" * (kind is not int)
+        raise ParameterError(f"{name} must be a whole number from {least} to {most}{other}")
 
 
 @lru_cache(maxsize=1024)

@@ -26,6 +26,7 @@ from ldp.protocol.channel import (
     Channel,
     keep_probability,
     require_epsilon,
+    require_whole,
     round_up,
     rounded_up,
 )
@@ -37,6 +38,15 @@ EPSILONS = st.floats(1e-6, 64, exclude_min=True)
 
 def _cms(epsilon: float) -> Mechanism:
     return CountMeanSketch(epsilon=epsilon, rows=4, width=8, seed="00")
+
+
+@pytest.mark.parametrize("wrong", [np.int64(3), True, 3.0, "3", 0, 7])
+def test_a_number_that_is_not_whole_is_said_to_be_of_another_type(wrong: Any) -> None:
+    with pytest.raises(ParameterError) as caught:
+        require_whole(wrong, "buckets", 1, 6)
+    kind = type(wrong).__name__
+    found = "" if kind == "int" else f" of type int, not {kind}"
+    assert str(caught.value) == f"buckets must be a whole number from 1 to 6{found}"
 
 
 @pytest.mark.exact
