@@ -324,7 +324,7 @@ def test_few_reports_have_errors_although_some_are_made_up(share: float) -> None
     """
     for seed in range(40):
         table = draw_table(
-            HierarchicalHistogram(epsilon=1.0),
+            HierarchicalHistogram(epsilon=1.0, buckets=4),
             ("0", "2.5", "10"),
             counts=np.array([3, 2, 2 + seed % 14]),
             generator=np.random.default_rng(seed),
