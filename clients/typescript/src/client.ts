@@ -118,6 +118,8 @@ export class Client {
   readonly #clock: () => number;
   readonly #destination: Destination | null;
   #loaded: Registry | undefined;
+  /** The last request for the registry. */
+  #asked: Promise<RegistryDocument> | undefined;
   #consent: Consent = "unknown";
   #isWithdrawing = false;
   /** How often the owner decided: what comes late of an earlier decision changes nothing. */
@@ -334,7 +336,8 @@ export class Client {
     if (this.#isWithdrawing) await this.#writeWithdrawal();
     const consent = await this.#read((device) => this.#consentOf(device));
     if (consent !== "granted") return refusal("consent", "the owner does not agree");
-    const registry = await this.#registry();
+    // no record asks a second time: requests would tell how many there are, and when
+    const registry = await this.#registry(true);
     const metric = registry.metrics[name];
     const problem = registry.problems[name];
     if (problem) return refusal("registry", problem);
@@ -405,7 +408,7 @@ export class Client {
     const { signal } = this.#stop; // of before any wait: a later one is not aborted by a withdrawal
     const consent = await this.#read((device) => this.#consentOf(device));
     if (consent !== "granted") return { ...total, why: "consent" };
-    const registry = await this.#registry(signal).catch((error) => {
+    const registry = await this.#registry(false, signal).catch((error) => {
       if (!signal.aborted) throw error;
     });
     if (registry) await this.#seal(registry, true);
@@ -460,11 +463,14 @@ export class Client {
     return true;
   }
 
-  async #registry(stop?: AbortSignal): Promise<Registry> {
+  async #registry(isRecord?: boolean, stop?: AbortSignal): Promise<Registry> {
     if (this.#loaded) return this.#loaded;
     const { registry, registrySha256 } = this.#options;
     try {
-      return this.#load(await fetchRegistry(registry as string, registrySha256!, stop));
+      if (!isRecord || !this.#asked) {
+        this.#asked = fetchRegistry(registry as string, registrySha256!, stop);
+      }
+      return this.#load(await this.#asked);
     } catch (error) {
       if (!stop?.aborted) this.#problem = errorLine(error);
       throw error;
@@ -489,9 +495,9 @@ export class Client {
 
   /** The registry, without a request before the owner agreed. */
   async #knownRegistry(): Promise<Registry | string> {
-    if (this.#loaded) return this.#loaded;
-    const consent = await this.#read((device) => this.#consentOf(device));
-    return consent === "granted" ? this.#registry() : "";
+    const isKnown =
+      this.#loaded || (await this.#read((device) => this.#consentOf(device))) === "granted";
+    return isKnown ? this.#registry() : "";
   }
 
   #surroundings(registry: Registry): Surroundings {

@@ -207,5 +207,5 @@ export async function fetchRegistry(
   } catch {
     throw new RegistryError("the registry cannot be reached from this origin");
   }
-  throw new RegistryError("the registry is not the one whose SHA-256 this app pins");
+  throw new RegistryError("the registry has another SHA-256");
 }

@@ -127,7 +127,7 @@ test("a registry of another digest is named, and nothing is granted", async () =
   const options = { registry: "https://x.example/v1/registry.json", registrySha256: "0".repeat(64) };
   const { client } = new Device(options);
   assert.equal(await client.grant(), false);
-  const problem = "the registry is not the one whose SHA-256 this app pins";
+  const problem = "the registry has another SHA-256";
   assert.equal((await client.status()).registry, problem);
   assert.equal(await client.explain(), `What may be sent is not known: ${problem}.`);
   globalThis.fetch = before;

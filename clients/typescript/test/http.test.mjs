@@ -107,11 +107,11 @@ test("a request that was ended does not reach the collector", async () => {
 test("a registry that is fetched must have the bytes that the app pins", async () => {
   for (const [reply, pin, why] of [
     [head(200, BODY), PIN, ""],
-    [head(200, BODY.replace('"window_epsilon":8', '"window_epsilon":80')), PIN, /pins/],
-    [head(200, "<html>"), PIN, /pins/],
-    [head(500, "oops"), PIN, /pins/],
+    [head(200, BODY.replace('"window_epsilon":8', '"window_epsilon":80')), PIN, /another SHA-256/],
+    [head(200, "<html>"), PIN, /another SHA-256/],
+    [head(500, "oops"), PIN, /another SHA-256/],
     [(response) => response.destroy(), PIN, /cannot be reached/],
-    [head(200, BODY), "0".repeat(64), /pins/],
+    [head(200, BODY), "0".repeat(64), /another SHA-256/],
   ]) {
     answer = reply;
     const device = new Device({ registry: `${url}/v1/registry.json`, registrySha256: pin });
@@ -122,5 +122,23 @@ test("a registry that is fetched must have the bytes that the app pins", async (
     assert.equal(await device.client.grant(), why === "");
     if (!why) assert.deepEqual(await device.client.record("city", "Oslo"), { recorded: true });
     else assert.match(await device.client.explain(), why);
+  }
+});
+
+test("requests for a registry do not tell how many records there were", async () => {
+  const device = new Device({ registry: `${url}/v1/registry.json`, registrySha256: PIN });
+  answer = head(200, BODY);
+  await device.client.grant();
+  for (const [reply, recorded] of [[head(503, ""), undefined], [head(200, BODY), true]]) {
+    answer = reply;
+    const [client, asked] = [device.restart(), requests.length];
+    const oslo = () => client.record("city", "Oslo");
+    const made = [...(await Promise.all([oslo(), oslo()])), await oslo()];
+    assert.deepEqual(made.map((one) => one.recorded), Array(3).fill(recorded ?? false));
+    const once = requests.length;
+    assert.ok(once - asked <= 2, `${once - asked}`); // from the cache, and past it
+    answer = head(200, BODY);
+    await client.upload();
+    assert.equal((await client.record("city", "Oslo")).recorded, true);
   }
 });
