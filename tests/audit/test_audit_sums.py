@@ -262,7 +262,7 @@ def test_noise_that_devices_share_at_some_calls_is_refuted() -> None:
 
         return encode
 
-    checks = value_checks(ANSWERS, MORE, Way(device, CALLS_EACH), 4 * TRIALS, Draws(0))
+    checks = value_checks(ANSWERS, MORE, Way(device, CALLS_EACH), 8 * TRIALS, Draws(0))
     assert missed(check for check in checks if "last lie of the call" in check[0]) < ALPHA
 
 
