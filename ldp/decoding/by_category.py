@@ -215,7 +215,7 @@ class Distributions(Result):
         whole = next(iter(self.of.values())).whole
         for line in super().lines():
             q = quantile_of(line.name.rpartition(", ")[2])
-            if q is None or tells(line.low, line.high, whole):
+            if q is None or tells(line.low, line.high, whole, line.estimate):
                 yield line
             else:
                 yield line._replace(estimate=nan, instead=NOT_ENOUGH)

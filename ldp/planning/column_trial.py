@@ -190,7 +190,8 @@ def try_numbers(
                         "curator": question.truth + float(question.curator(generator, 1).errors[0]),
                     }
                 )
-                is_told = not names or tells(statistic.low, statistic.high)
+                ends = statistic.low, statistic.high
+                is_told = not names or tells(*ends, estimate=statistic.estimate)
                 if not names or q == max(quantiles):
                     rounded = question.with_(people=_rounded(held))
                     error = _relative_error(rounded, everybody.users)
@@ -442,7 +443,8 @@ def _estimate_text(row: Mapping[str, Any]) -> str:
     """Return the estimate of a percentile as text, if reports tell it."""
     if "estimate" not in row or "reports_needed" in row:
         return "not enough"
-    is_told = None not in known_ends(row["low"], row["high"])
+    ends = known_ends(row["low"], row["high"])
+    is_told = None not in ends or row["estimate"] in ends
     return _figure(row["estimate"]) if is_told else "not enough"
 
 
@@ -481,8 +483,9 @@ def _interval(row: Mapping[str, Any]) -> str:
     low, high = known_ends(row["low"], row["high"])
     if low is not None and high is not None:
         return f"{_figure(low)} to {_figure(high)}"
-    beyond = [(word, end) for word, end in (("above", low), ("below", high)) if end is not None]
-    return " ".join(["not known", *(f"{word} {_figure(end)}" for word, end in beyond)])
+    if high is not None:
+        return f"at most {_figure(high)}"
+    return "not known" if low is None else f"not known above {_figure(low)}"
 
 
 def _value_curves(rows: Sequence[Mapping[str, Any]], people: Population) -> Iterator[Curve]:

@@ -58,10 +58,13 @@ def _chart(
         )
         if not is_total:
             low, high = known_ends(low, high)
-            number = None if low is None or high is None else number
-        q, text = quantile_of(name), "not known" if number is None else words(number)
-        if q is not None and not tells(low, high, whole):
+        q = quantile_of(name)
+        if q is not None and not tells(low, high, whole, number):
             number, text = None, _not_enough(_row(rows, TOTAL), q, n)
+        elif number is not None and (is_total or None not in (low, high)):
+            text = words(number)
+        else:
+            number, text = None, span(low, high)
         known = None if truth is None else truth.get(category, TrueNumbers({})).statistic(name)
         lines.append(
             {

@@ -19,6 +19,8 @@ MOST_LABELS = 8
 """Most bin edges that are written below a histogram."""
 MOST_WHISKERS = 120
 """Number of bins up to which their intervals are drawn."""
+PEAK = 4.0
+"""Ratio of heights from which a bin without a width is not drawn: it would hide all others."""
 BEYOND = 4.0
 """Largest ratio of an interval's end to its estimate for which a logarithmic axis shows the whole
 interval."""
@@ -117,7 +119,7 @@ def histogram(
         axis = Axis(0.0, n * width * top)
         columns.append(
             {
-                "bin": _bin(row["bin_low"], row["bin_high"]),
+                "bin": bin_text(row["bin_low"], row["bin_high"]),
                 "count": row["estimate"],
                 "share": row["estimate"] / n,
                 "low": low,
@@ -142,6 +144,20 @@ def are_even(bins: PictureRows) -> bool:
     ends = [(row["bin_low"], row["bin_high"]) for row in bins]
     widths = [high - low for low, high in ends if low is not None and high is not None]
     return not widths or max(widths) - min(widths) <= 1e-3 * max(widths)
+
+
+def without_peaks(bins: PictureRows) -> PictureRows:
+    """Return the bins without the first and the last, where these have no width on the axis, as a
+    bin of all zeros, and are PEAK times as high as any other."""
+    if are_even(bins):
+        return bins
+    heights = [row["estimate"] / width for row, width in zip(bins, _widths(bins), strict=True)]
+    most = PEAK * max([0.0, *heights[1:-1]])
+    first, last = (
+        height > most and _doublings(row["bin_low"], row["bin_high"]) == 0
+        for row, height in ((bins[0], heights[0]), (bins[-1], heights[-1]))
+    )
+    return bins[first : len(bins) - last]
 
 
 def _widths(bins: PictureRows) -> list[float]:
@@ -195,7 +211,7 @@ def _edges(bins: PictureRows, widths: Sequence[float]) -> list[dict[str, Any]]:
     return labels
 
 
-def _bin(low: Number, high: Number) -> str:
+def bin_text(low: Number, high: Number) -> str:
     if low is not None and low == high:
         return quantity(low)
     return span(low, high).replace("at most", "below").replace("at least", "from")

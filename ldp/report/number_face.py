@@ -5,7 +5,17 @@ from collections.abc import Iterable, Mapping
 from statistics import NormalDist
 from typing import Any
 
-from ldp.report.drawings import Axis, PictureRows, bars, histogram, place_among
+import numpy as np
+
+from ldp.report.drawings import (
+    Axis,
+    PictureRows,
+    bars,
+    bin_text,
+    histogram,
+    place_among,
+    without_peaks,
+)
 from ldp.report.formats import percent, quantity, span
 from ldp.tables.result import COUNT
 from ldp.tables.saved import Facts, SavedResult
@@ -67,12 +77,14 @@ def face(file: SavedResult, truth: Mapping[float, int] | None) -> dict[str, Any]
     count of each number in a simulation, drawn beside."""
     of_all, every = split_rows(file.rows())
     bins = _visible_bins(file.level, of_all, every)
+    shown = {row["bin_low"] for row in [*without_peaks(every), *bins]}
+    beyond = [row for row in every if row["low"] and row["bin_low"] not in shown]
     place = place_among(bins)
     true = None if truth is None else TrueNumbers(truth)
     statistics = []
     for row in of_all:
         known = true.statistic(row["statistic"]) if true else None
-        has_place = bool(bins) and (row["statistic"] != "variance")
+        has_place = row["statistic"] != "variance" and _is_among(row["estimate"], bins)
         statistics.append(
             {
                 **row,
@@ -92,7 +104,12 @@ def face(file: SavedResult, truth: Mapping[float, int] | None) -> dict[str, Any]
         if bins
         else None,
         "has_truth": true is not None,
-        "left_out": len(every) - len(bins),
+        "left_out": len(every) - len(bins) - len(beyond),
+        "beyond": [
+            f"{percent(row['estimate'] / file.facts['reports'])} of the reports are "
+            + bin_text(row["bin_low"], row["bin_high"])
+            for row in beyond
+        ],
     }
 
 
@@ -108,24 +125,46 @@ def holds(row: Facts, known: float) -> bool:
     return is_above and (row["high"] is None or known <= row["high"])
 
 
+def _are_above_noise(level: float, bins: PictureRows) -> Any:
+    """Return whether each bin stands out from the noise of all. Neighbours that do not are taken
+    together, 2, 4, 8, ... at a time: shape (bins,)."""
+    reach = NormalDist().inv_cdf(1 - (1 - level) / max(1, len(bins)))
+    share = np.array([row["estimate"] for row in bins])
+    variance = np.array([(row["std_error"] or math.inf) ** 2 for row in bins])
+    above, size = np.zeros(len(bins), bool), 1
+    while size < 2 * len(bins):
+        starts = np.arange(0, len(bins), size)
+        noise = reach * np.add.reduceat(variance, starts) ** 0.5
+        is_told = np.add.reduceat(share, starts) > noise
+        is_told &= ~np.logical_or.reduceat(above, starts)
+        above |= np.repeat(is_told, size)[: len(bins)]
+        size *= 2
+    return above
+
+
 def _visible_bins(level: float, statistics: PictureRows, bins: PictureRows) -> PictureRows:
-    """Return the bins from the first to the last in which an estimate stands out from the noise of
-    all bins, or a statistic lies, with one more on each side. Returns all bins if there are
+    """Return the bins from the first to the last that stands out from the noise, or in which a
+    statistic lies, with one more on each side, and without peaks. Returns all bins if there are
     none."""
-    miss = (1 - level) / max(1, len(bins))
-    reach = NormalDist().inv_cdf(1 - miss)
-    numbers = [row["estimate"] for row in statistics if row["statistic"] != "variance"]
+    wide = without_peaks(bins)
+    numbers = [
+        row["estimate"]
+        for row in statistics
+        if row["statistic"] != "variance" and row["estimate"] not in (row["low"], row["high"], None)
+    ]
     places = [
         i
-        for i, row in enumerate(bins)
-        if row["estimate"] > reach * (row["std_error"] or math.inf)
-        or any(_is_inside(number, row) for number in numbers if number is not None)
+        for i, is_told in enumerate(_are_above_noise(level, wide))
+        if is_told or any(_is_among(number, wide[i : i + 1]) for number in numbers)
     ]
-    return bins[max(0, places[0] - 1) : places[-1] + 2] if places else bins
+    return wide[max(0, places[0] - 1) : places[-1] + 2] if places else bins
 
 
-def _is_inside(number: float, row: Facts) -> bool:
-    low, high = row["bin_low"], row["bin_high"]
+def _is_among(number: float | None, bins: PictureRows) -> bool:
+    """Return whether a number lies in some neighbouring bins; None lies beyond the last."""
+    if number is None or not bins:
+        return bool(bins)
+    low, high = bins[0]["bin_low"], bins[-1]["bin_high"]
     return (low is None or low <= number) and (high is None or number < high)
 
 

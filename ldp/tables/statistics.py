@@ -58,16 +58,19 @@ def quantile_of(name: str) -> float | None:
     return float(percentile[1]) / 100 if percentile else None
 
 
-def tells(low: float | None, high: float | None, whole: float | None = None) -> bool:
+def tells(
+    low: float | None, high: float | None, whole: float | None = None, estimate: float | None = None
+) -> bool:
     """Return whether the interval of a percentile is useful: one end is at most USEFUL times the
-    other. With `whole`, the length of a stated range, the interval is at most half as long.
+    other. With `whole`, the length of a stated range, the interval is at most half as long. The
+    open bin at an end is useful by itself: there the `estimate` is the other end.
 
     >>> tells(16.0, 24.0), tells(1.0, 24.0), tells(32.0, 2.3e8), tells(1.0, 4.5, whole=8.0)
     (True, False, False, True)
     """
     low, high = known_ends(low, high)
     if low is None or high is None:
-        return False
+        return estimate is not None and estimate in (low, high)
     if whole is not None:
         return high - low <= whole / 2
     smaller, larger = sorted((abs(low), abs(high)))

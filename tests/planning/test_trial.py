@@ -108,6 +108,18 @@ def test_a_percentile_that_reports_do_not_tell_has_no_error() -> None:
 
 
 @pytest.mark.exact
+def test_a_median_of_zero_is_told_as_finely_as_the_bins_allow() -> None:
+    times = np.concatenate([np.zeros(12_000), np.random.default_rng(0).lognormal(3, 1, 8_000)])
+    for by, at in ((None, 0), (np.where(np.arange(20_000) % 2, "b", "a"), 2)):
+        trials = try_column(times, by=by, epsilon=8, seed=0)
+        cells = dict(zip(trials.heads, trials.cells[at], strict=True))
+        assert cells["estimate"] == "9.5367e-07"
+        assert cells["95 % interval"] == "at most 9.5367e-07"
+        assert all("reports_needed" not in row for row in trials.trials[0].rows)
+        assert "not enough" not in trials.trials[0].result._repr_html_()
+
+
+@pytest.mark.exact
 def test_an_estimate_that_reports_do_not_tell_is_not_printed() -> None:
     ages = [str(18 + person % 63) for person in range(300)]
     trials = try_column(ages, epsilon=(0.5, 8), read_as="numbers", seed=1)

@@ -5,6 +5,7 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,23 @@ def test_areas_are_shares_whatever_the_widths_of_bins(tmp_path: Path) -> None:
     assert areas == pytest.approx([count * areas[4] / 400 for count in counts], abs=1e-4)
     (mark,) = re.findall(r'class="mark[^"]*" style="--at:([\d.]+)', page)
     assert float(mark) == pytest.approx((4 / 3 + 4 / 3 + 2 + 1) / sum(widths), abs=1e-4)
+
+
+@pytest.mark.exact
+def test_a_bin_of_zeros_does_not_hide_the_others(tmp_path: Path) -> None:
+    """The others stand out together only. Noise is drawn neither before them nor after them."""
+    edges = ["", *(2.0**power for power in range(-16, 17)), ""]
+    held = {0: 600, **dict.fromkeys(range(20, 28), 50)}
+    rows = [
+        ("count", *pair, held.get(i, 0), 14, 560 if i == 0 else 0, 640 if i == 0 else 90)
+        for i, pair in enumerate(pairwise(edges))
+    ]
+    median = ("p50", "", "", 2.0**-16, "", "", 2.0**-16)
+    page = render([load(numbers(tmp_path / "a.csv", [*rows, median, ("p90", *[""] * 6)]))])
+    drawn = re.findall(r'title="([^":]*): [^"]*" style="--w:', page)
+    assert (drawn[0], drawn[-1]) == ("4 to 8", "2,048 to 4,096")
+    assert "not drawn. Not drawn: 60 % of the reports are below 0.00001526." in words(page)
+    assert re.findall(r'class="mark[^"]*" style="--at:([\d.]+)', page) == ["1.0"]
 
 
 @pytest.mark.exact
