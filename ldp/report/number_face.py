@@ -77,8 +77,8 @@ def face(file: SavedResult, truth: Mapping[float, int] | None) -> dict[str, Any]
     count of each number in a simulation, drawn beside."""
     of_all, every = split_rows(file.rows())
     bins = _visible_bins(file.level, of_all, every)
-    shown = {row["bin_low"] for row in [*without_peaks(every), *bins]}
-    beyond = [row for row in every if row["low"] and row["bin_low"] not in shown]
+    edges = {row["bin_low"] for row in [*without_peaks(every), *bins]}
+    beyond = [row for row in every if row["low"] and row["bin_low"] not in edges]
     place = place_among(bins)
     true = None if truth is None else TrueNumbers(truth)
     statistics = []
