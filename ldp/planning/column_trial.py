@@ -21,6 +21,7 @@ from ldp.decoding.by_category import decode_by_category
 from ldp.decoding.distribution import decode_distribution
 from ldp.errors import ParameterError, require_one_of
 from ldp.files import counted
+from ldp.mechanisms.hierarchical_histogram import MAGNITUDES
 from ldp.mechanisms.numeric import is_number, number_of
 from ldp.planning.error_curves import BOUND, CURATOR, Curve, ErrorCurves, epsilons_of
 from ldp.planning.mechanism_choice import report_bytes
@@ -372,8 +373,11 @@ def _column(
         about += f"; {counted(facts['left_out'], 'cell')} without a number left out, {first}"
     about = "; ".join([about, *odd_values(held, of_numbers)])
     notes = NUMBER_NOTES if of_numbers else VALUE_NOTES.format(people.users)
-    if of_numbers and any(number_of(value) < 0 for value in held if is_number(value)):
+    numbers = [number_of(value) for value in held if of_numbers and is_number(value)]
+    if any(number < 0 for number in numbers):
         notes += " Numbers below 0 are taken for 0 here: `signed = true` gives them bins."
+    if any(0 < number < MAGNITUDES[0] or number > MAGNITUDES[1] for number in numbers):
+        notes += " Numbers below 1e-06, or above 1e+09, share a bin: take another unit."
     return people, about, notes, facts
 
 

@@ -120,6 +120,13 @@ def test_a_median_of_zero_is_told_as_finely_as_the_bins_allow() -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(("size", "is_said"), [(5e12, True), (5e-8, True), (5e7, False)])
+def test_numbers_beyond_the_bins_are_said_to_share_one(size: float, is_said: bool) -> None:
+    numbers = size * np.random.default_rng(0).uniform(1, 2, 1000)
+    assert ("share a bin" in try_column(numbers, epsilon=4, seed=0).notes) == is_said
+
+
+@pytest.mark.exact
 def test_an_estimate_that_reports_do_not_tell_is_not_printed() -> None:
     ages = [str(18 + person % 63) for person in range(300)]
     trials = try_column(ages, epsilon=(0.5, 8), read_as="numbers", seed=1)
