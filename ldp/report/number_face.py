@@ -72,6 +72,14 @@ def ends(row: Facts) -> tuple[float | None, float | None]:
     return known_ends(row["low"], row["high"]) if is_percentile else (row["low"], row["high"])
 
 
+def _estimate_text(row: Facts) -> str:
+    """Return a statistic's estimate as text: in an open bin it is at most, or at least, its end."""
+    number, both = row["estimate"], ends(row)
+    if number is None:
+        return "beyond the bins"
+    return span(*both) if None in both and number in both else quantity(number)
+
+
 def face(file: SavedResult, truth: Mapping[float, int] | None) -> dict[str, Any]:
     """Return the data of the page of a `file`: rows of statistics, and a histogram. `truth`: the
     count of each number in a simulation, drawn beside."""
@@ -89,7 +97,7 @@ def face(file: SavedResult, truth: Mapping[float, int] | None) -> dict[str, Any]
             {
                 **row,
                 "about": statistic_meaning(row["statistic"]),
-                "text": "beyond the bins" if row["estimate"] is None else quantity(row["estimate"]),
+                "text": _estimate_text(row),
                 "span": span(*ends(row)),
                 "truth": known,
                 "holds": known is None or holds(row, known),

@@ -155,6 +155,7 @@ def test_a_bin_of_zeros_does_not_hide_the_others(tmp_path: Path) -> None:
     page = render([load(numbers(tmp_path / "a.csv", [*rows, median, ("p90", *[""] * 6)]))])
     drawn = re.findall(r'title="([^":]*): [^"]*" style="--w:', page)
     assert (drawn[0], drawn[-1]) == ("4 to 8", "2,048 to 4,096")
+    assert "p50 at most 0.00001526 in 1,000 reports" in words(page)
     assert "not drawn. Not drawn: 60 % of the reports are below 0.00001526." in words(page)
     assert re.findall(r'class="mark[^"]*" style="--at:([\d.]+)', page) == ["1.0"]
 
