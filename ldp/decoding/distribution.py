@@ -474,6 +474,9 @@ class Distribution(Result):
                 axes.annotate(line.name, (line.estimate, 1), xycoords=("data", "axes fraction"))
         if groups[0] > 0 and groups[-1] > MANY_DOUBLINGS * groups[0]:
             axes.set_xscale("log")
+        if math.isinf(self._edges[0]) and self.share[0] > BEYOND:
+            below = f"{self.share[0]:.1%} of the reports, below {self._edges[1]:.4g}"
+            axes.set_xlabel(f"not drawn: {below}")
         axes.set_ylabel("share of the reports")
         axes.set_title(self.headline, fontsize="medium", pad=16, wrap=True)
         return axes

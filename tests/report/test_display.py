@@ -1,6 +1,7 @@
 """Results in notebooks: short names, tables, Arrow, pictures, and the example notebooks."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -94,6 +95,23 @@ def test_a_plot_shows_the_estimates(name: str, result: Result) -> None:
     assert axes.patches
     _, mine = pyplot.subplots()
     assert result.plot(mine) is mine
+    pyplot.close("all")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("zeros", "is_said"), [(6000, True), (0, False)])
+def test_a_plot_says_how_many_are_below_its_bins(zeros: int, is_said: bool) -> None:
+    pytest.importorskip("matplotlib").use("agg")
+    from matplotlib import pyplot
+
+    mechanism = ldp.HierarchicalHistogram(epsilon=8.0, buckets=4)
+    held = {"counts": np.array([zeros, 4000]), "generator": GENERATOR(1)}
+    table = draw_table(mechanism, ("0", "20"), **held)  # type: ignore[arg-type]
+    label = decode_distribution(table).plot().get_xlabel()
+    assert (
+        bool(re.fullmatch(r"not drawn: (59|60|61)\..% of the reports, below 9.537e-07", label))
+        == is_said
+    )
     pyplot.close("all")
 
 
