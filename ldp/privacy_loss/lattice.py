@@ -10,8 +10,9 @@ theorem 24.2 (the error of a transform).
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -114,7 +115,7 @@ def bound(terms: Sequence[Term], tilt: float, low: int, size: int) -> Bound:
     Time: at most size/2 evaluations a term. With many terms most frequencies are left out.
     """
     frequencies = np.arange(size // 2 + 1)
-    roots = np.exp(2j * np.pi * np.arange(size) / size)
+    roots = _roots(size)
     logarithm = np.zeros(len(frequencies))
     phase = np.zeros(len(frequencies))
     doubt = np.zeros(len(frequencies))
@@ -127,7 +128,7 @@ def bound(terms: Sequence[Term], tilt: float, low: int, size: int) -> Bound:
         slack += term.count * 8 * ROUNDING * (1 + abs(share) + steepest)
         characteristic = np.zeros(len(frequencies), dtype=np.complex128)
         for place, weight in zip(term.places % size, weights, strict=True):
-            characteristic += weight * roots[frequencies * place % size]
+            characteristic += weight * roots[(frequencies * place) & (size - 1)]
         error = 8 * ROUNDING * (len(weights) + 4 + steepest + abs(share))
         modulus = np.maximum(np.abs(characteristic), FAINT)
         angle = np.angle(characteristic)
@@ -152,6 +153,12 @@ def bound(terms: Sequence[Term], tilt: float, low: int, size: int) -> Bound:
     top = sum(term.count * int(term.places.max()) for term in terms)
     beyond = -math.inf if top < low + size else _beyond(terms, tilt, low + size)
     return Bound(low, masses, tilt, scale + slack, beyond)
+
+
+@lru_cache(maxsize=1)
+def _roots(size: int) -> Any:
+    """Return the complex roots of 1, shape (size,)."""
+    return np.exp(2j * np.pi * np.arange(size) / size)
 
 
 def _tilted(term: Term, tilt: float) -> tuple[float, Floats]:
