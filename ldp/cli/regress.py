@@ -167,11 +167,8 @@ def regress_command(
     if not names:
         raise ParameterError(f"{bounds_file} has no row for any column but the target")
     table = read_columns(data, [*names, target], is_private=splits is None)
-    if not len(table):
-        if neighbours != "add-remove":
-            raise ParameterError(f"{data} has no rows")
-        # an error would tell that nobody is there
-        table = np.full((1, len(names) + 1), np.nan)
+    if not len(table) and neighbours != "add-remove":
+        raise ParameterError(f"{data} has no rows")
     X, y = table[:, :-1], table[:, -1]
     if public_rows is not None:
         public = read_columns(public_rows, [*names, target], is_private=False)

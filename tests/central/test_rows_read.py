@@ -20,7 +20,7 @@ from ldp import (
     RandomizedResponse,
 )
 from ldp.accounting import Neighbours
-from ldp.central import DiscreteLaplace, Simulated
+from ldp.central import DiscreteLaplace, Releases, Simulated
 from ldp.central.regression import METHODS
 from ldp.central.rows_read import (
     LEAST_READABLE,
@@ -200,6 +200,34 @@ def test_the_printed_epsilon_is_the_sum_of_both_parts(
     assert result["rows_read"]["epsilon"] == pytest.approx(0.01)
     assert result["rows_read"]["within_bounds"] > 0.8
     assert result["rows_read"]["unreadable"] < 0.2
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("row", ["10," * 9 + "40", "text" + "," * 9])
+def test_a_file_of_nobody_is_one_person_from_a_file_of_one(
+    row: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over the scales of their Laplace noise, the changes add up to epsilon at most.
+
+    As one unreadable row, nobody would move two counts of rows: 1.002 in all.
+    """
+    releases = list[tuple[Any, float]]()
+
+    def recorded(_: Releases, values: Any, scale: float) -> Any:
+        releases.append((values, scale))
+        return values + 1
+
+    for name in ("laplace", "discrete_laplace"):
+        monkeypatch.setattr(Releases, name, recorded)
+    names = [f"x{place}" for place in range(9)]
+    bounds = [f"{name},0,10" for name in names]
+    (here / "bounds.csv").write_text("\n".join(["column,low,high", *bounds, "y,0,40"]))
+    for rows in ("", row + "\n"):
+        (here / "data.csv").write_text(",".join([*names, "y"]) + "\n" + rows)
+        assert run(f"{REGRESS} --method robust --neighbours add-remove", monkeypatch) == 0
+    pairs = [*zip(releases[:4], releases[4:], strict=True)]
+    loss = sum(float(np.abs(b - a).sum()) / scale for (a, scale), (b, _) in pairs)
+    assert loss < 1 + 1e-9
 
 
 @pytest.mark.exact

@@ -126,17 +126,20 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         """Fit to `X`, shape (n, features), and `y`, shape (n,). Raises ParameterError for invalid
         parameters."""
         require_one_index({"X": X, "y": y})
-        X, (absent, y) = unmasked(X), _without_nan(unmasked(y))
-        X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_all_finite=False)
-        y = np.where(absent, np.nan, np.asarray(y, dtype=np.float64))
         method = self._method()
         require_one_of(self.neighbours, NEIGHBOURS, "neighbours")
         neighbours = NEIGHBOURS[self.neighbours]
+        knows_rows = neighbours is not Neighbours.ADD_REMOVE
+        X, (absent, y) = unmasked(X), _without_nan(unmasked(y))
+        checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": False}
+        # else an error would tell that nobody is there
+        checks["ensure_min_samples"] = int(knows_rows)
+        X, y = validate_data(self, X, y, y_numeric=True, **checks)
+        y = np.where(absent, np.nan, np.asarray(y, dtype=np.float64))
         require_number(self.epsilon, "epsilon")
         require_number(self.delta, "delta")
         epsilon, delta = float(self.epsilon), float(self.delta)
         budget = Budget(epsilon=epsilon, delta=delta, neighbours=neighbours)
-        knows_rows = neighbours is not Neighbours.ADD_REMOVE
         if knows_rows and delta >= 1 / len(y) and self.method not in PURE:
             warnings.warn(
                 f"delta {delta:g} is not below 1 / rows = {1 / len(y):g}: publishing a random "
