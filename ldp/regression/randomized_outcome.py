@@ -168,7 +168,7 @@ class RandomizedOutcomeRegression:
     covariance_: Floats
     converged_: bool
     at_edge_: int
-    _likelihood: tuple[Floats, Floats, Floats, Floats] | None
+    _likelihood: tuple[Floats, Floats, Floats, Floats, Floats] | None
     _step: Floats
     """Most that a lie moves each coefficient, less where lies are frequent. It is 0 for many
     lies."""
@@ -260,8 +260,8 @@ class RandomizedOutcomeRegression:
             self._step = np.where(step > FEW_LIES * self.std_errors_, step, 0)
         if not self.converged_:
             self.covariance_ = np.full_like(covariance, math.inf)
-        elif self.model == "logistic" and not by_strata:
-            self._likelihood = columns, answers, b, scale
+        elif self.model == "logistic":
+            self._likelihood = columns, answers, weight, b, scale
         *coefficients, self.intercept_ = (b / scale).tolist()
         self.coef_ = np.array(coefficients)
         return self
@@ -276,9 +276,10 @@ class RandomizedOutcomeRegression:
         """Return intervals that hold a coefficient with probability `level` each: shape (features +
         1, 2), the intercept last, infinite where the fit did not converge.
 
-        They are Wald's, equally far on both sides. For the logistic model without weights and
-        strata, unless `wald`, they are those of the profile likelihood, which hold near shares of 0
-        and 1 too, where Wald's are too wide. Raises ParameterError for a level outside (0, 1).
+        They are Wald's, equally far on both sides. For the logistic model, unless `wald`, they are
+        those of the profile likelihood, which hold near shares of 0 and 1 too, where Wald's are too
+        wide or too narrow. Weights and strata scale its fall by the variance (Rao and Scott 1984).
+        Raises ParameterError for a level outside (0, 1).
         """
         from scipy.special import ndtri
 
@@ -288,7 +289,7 @@ class RandomizedOutcomeRegression:
         middle = np.append(self.coef_, self.intercept_)
         if wald or self._likelihood is None:
             return np.column_stack([middle - reach, middle + reach])
-        columns, answers, b, scale = self._likelihood
+        columns, answers, weight, b, scale = self._likelihood
         ends = []
         for place, far in enumerate(reach * scale):
             # `place` is last
@@ -296,17 +297,16 @@ class RandomizedOutcomeRegression:
             x, triangle = np.linalg.qr(columns[:, order])
             unit = triangle[-1, -1]
             ends += [
-                self._end(x * unit, answers, triangle @ b[order] / unit, way * far)
+                self._end(x * unit, answers, weight, triangle @ b[order] / unit, way * far)
                 for way in (-1, 1)
             ]
         return np.reshape(ends, (-1, 2)) / scale[:, None]
 
-    def _end(self, x: Floats, y: Floats, b: Floats, step: float) -> float:
+    def _end(self, x: Floats, y: Floats, weight: Floats, b: Floats, step: float) -> float:
         """Return the end of the profile likelihood's interval for the last coefficient, `step` from
         its estimate by Wald. It is infinite where none is found (Venzon and Moolgavkar 1988). The
         likelihood falls there as far as at Wald's end if it were a parabola: further where a part
         of P(yes | no) was estimated."""
-        weight = np.ones(len(y))
         observed = self._derivatives(b, x, y, weight)[2]
         inverse = np.linalg.inv(observed)
         lowest = self._log_likelihood(x @ b, y, weight) - step**2 / (2 * inverse[-1, -1])
