@@ -41,8 +41,9 @@ from ldp.protocol.keys import (
 from ldp.protocol.strict_json import are_texts, read_toml
 from ldp.registry.definitions import Group, Memoise, Metric, listed_in, read_bytes
 
-MOST_NAME, MOST_VERSION = 255, 2**32 - 1
-"""Longest name, in bytes, and largest version that a sealed batch can carry."""
+MOST_NAME, MOST_VERSION = 100, 2**32 - 1
+"""Most letters of a name, two of which fit into the name of a file or of a queue, and largest
+version that a sealed batch can carry."""
 DEVELOPMENT = 2**31
 """Number added to the versions in a registry for development: no other registry counts its reports.
 """
@@ -197,12 +198,14 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
 
 
 def _require_names(kind: str, names: Iterable[str]) -> None:
-    """Raise RegistryError for a name that is not plain ASCII, or that differs from another in case
-    only: people could not tell them apart."""
+    """Raise RegistryError for a name that is not plain ASCII, that is too long for the name of a
+    file or a queue, or that differs from another in case only: people could not tell them apart."""
     lowered = dict[str, str]()
     for name in names:
         if not _NAME.fullmatch(name):
             raise RegistryError(f"a {kind}'s name has letters a to z, digits, - and _: {name!a}")
+        if len(name) > MOST_NAME:
+            raise RegistryError(f"a {kind}'s name has {MOST_NAME} letters at most")
         if (other := lowered.setdefault(name.lower(), name)) != name:
             raise RegistryError(f"{other} and {name} differ in case only: give one another name")
 
@@ -257,8 +260,6 @@ class _Metrics:
 
     def read(self, name: str, keys: Any) -> None:
         """Add the metric of a section. Raises an LdpError that names the key."""
-        if len(name) > MOST_NAME:
-            raise RegistryError(f"a metric's name has {MOST_NAME} bytes at most")
         values = read_keys(keys, METRIC, may_have_others=True)
         if values["group"] not in self._groups:
             choice(*self._groups).take("group", values["group"])

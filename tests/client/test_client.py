@@ -32,7 +32,9 @@ from ldp.errors import RegistryError
 from ldp.mechanisms.base import Encoder
 from ldp.protocol.batch import Batch
 from ldp.protocol.randomness import SeededBits, SystemBits
+from ldp.protocol.sealed_report import QUEUE, SHUFFLER
 from ldp.registry import Registry
+from ldp.registry.toml_file import MOST_NAME, MOST_VERSION
 from tests.devices import DAY, NOON, App
 from tests.statistics import ALPHA, law_p
 
@@ -606,11 +608,21 @@ def test_reports_that_no_batch_holds_are_refused_at_once(tmp_path: Path) -> None
         made.open(registry=path)
     for old, new, message in (
         ("version = 1", "version = 4294967296", "1 to 4,294,967,295"),
-        ("[metric.city]", f"[metric.{'c' * 256}]", "255 bytes at most"),
+        ("[metric.city]", f"[metric.{'c' * 101}]", "a metric's name has 100 letters at most"),
+        ("[group.", f"[group.{'g' * 100}", "a group's name has 100 letters at most"),
     ):
         path.write_text(text.replace(old, new))
         with pytest.raises(RegistryError, match=message):
             made.open(registry=path)
+
+
+@pytest.mark.exact
+def test_the_longest_names_fit_into_queues_and_files() -> None:
+    """An item's name has 255 bytes, as has the name of a file, in which an experiment has two."""
+    name = "m" * MOST_NAME
+    assert len(f"{QUEUE}{SHUFFLER}{name}/{name}/{MOST_VERSION}") <= 255
+    assert len(f".{name}.{name}.html.{2**22}.part") <= 255
+    assert len(f".{name}-{MOST_VERSION}.csv.{2**22}.part") <= 255
 
 
 @pytest.mark.exact
