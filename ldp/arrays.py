@@ -131,7 +131,12 @@ def _codes(rows: Any, name: str) -> Codes:
     if not is_arrow and getattr(rows, "ndim", 1) != 1:
         raise ParameterError(f"{name} must be one column")
     if hasattr(rows, "reset_index"):  # drops pandas' index
-        by = rows.index.names[0] if hasattr(rows, "to_frame") else None
+        index = rows.index if hasattr(rows, "to_frame") else None
+        by = None if index is None else index.names[0]
+        # that of a column of people is plain
+        is_odd = type(index).__name__ not in ("RangeIndex", "NoneType")
+        if is_odd and by is None and rows.name is not None:
+            by = "index"
         may_count = by is not None and rows.dtype.kind in "iuf"
         if may_count and rows.name in (None, "count", "proportion"):
             what = f"may be counts by {by!r}: give a row a person, or to_numpy()"
@@ -256,10 +261,15 @@ def unmasked(values: Any) -> Any:
 
 def whole_counts(counts: Any, size: int) -> Ints:
     """Return counts of people, shape (size,), as int64. Raises ParameterError for anything else."""
-    numbers = np.asarray(unmasked(counts))
+    numbers = np.empty(0)
+    # Arrow and polars have errors of their own
+    with suppress(Exception):
+        numbers = np.asarray(unmasked(counts))
     if numbers.dtype == object:  # nullable integers of pandas
         with suppress(ValueError):
             numbers = np.asarray(numbers.tolist())
+    if numbers.dtype == np.float16:  # has no 2**62
+        numbers = numbers.astype(np.float64)
     is_right = numbers.dtype.kind in "iuf" and numbers.shape == (size,)
     if is_right and ((numbers >= 0) & (numbers < 1 << 62) & (numbers == np.floor(numbers))).all():
         return numbers.astype(np.int64)

@@ -47,19 +47,33 @@ OTHERS = {
     b"<?xml": "XML",
 }
 """First bytes of files that are no CSV -> what they are."""
-NO_TEXT = "not {} text: name its encoding, as --encoding cp1252, or export it as CSV in UTF-8"
+NO_TEXT = "not {} text: name its encoding, as --encoding {}, or export it as CSV in UTF-8"
 ARROW = {".parquet": "a Parquet", ".arrow": "an Arrow", ".feather": "an Arrow"}
 ARROW_ERRORS = {
     "truncated|parse string|supported cast": "has files with other types of a column",
     "duplicate field": "has two columns of one name: rename one",
     "out of range|too large": "holds a date or time that Python has not: write it as text",
     "Nanosecond|lose data": "holds times with nanoseconds: round them to microseconds",
+    "TimeZone|zoneinfo": "holds times of an unknown time zone",
 }
 """Words of an error of pyarrow -> what is wrong."""
+ERRORS = ArithmeticError, ImportError, LookupError, OSError, ValueError
 KINDS = ("count", "frequency")
 """Names of the column that says how many people hold a value."""
-COUNTS = r"(?i)n|num(ber)?|people|persons|users|total|share|freq(uency)?|(count|cnt)s?([ (_].*)?"
+COUNTS = r"n|num(ber)?|people|persons|users|total|share|freq(uency)?|(count|cnt)s?([ (_].*)?"
 """Pattern of the names that such a column has in tables of other programs."""
+WORDS = (
+    "count users people persons",
+    "customers visitors devices",
+    "sessions views pageviews hits",
+    "visits clicks events installs",
+    "downloads records responses",
+    "households population percent",
+    "pct % anzahl nombre effectif",
+    "cantidad antal antall aantal",
+    "人数 件数",
+)
+"""Last words of its other names, beside a column of texts."""
 SHOWN, MOST_NAMES = 40, 300
 """Number of letters of a value, and of the names of columns, that an error shows."""
 _SIGNS = str.maketrans("\u2212\uff0d\u066b\uff0e\u066c\uff0c", "--..,,")
@@ -68,7 +82,7 @@ _SPACES = " \u00a0\u2007\u2009\u202f"
 _MARKS = {".": f",'\u2019{_SPACES}", ",": f".'\u2019{_SPACES}"}
 _JSON = rb'[{[]\s*["{]'
 _INFINITE = "(?ia) *[+-]?inf(inity)? *"
-_SEPARATOR = r'"?sep=(.)"?[\r\n]*'
+_SEPARATOR = r'(?i)"?sep=(.)"?[\r\n]*'
 """First line of a spreadsheet's file, which names the separator."""
 
 
@@ -130,9 +144,11 @@ class DataTable(NamedTuple):
     def require_people(self, name: str) -> None:
         """Raise ParameterError where another column than `name` may count the people of each row:
         by the header, or, unless the file is private, because no row repeats another."""
-        counts = [head for head in self.header if head != name and re.fullmatch(COUNTS, head)]
-        is_pair = [*map(str.lower, self.header)] in ([name.lower(), kind] for kind in KINDS)
         is_open = not self.reading.is_private
+        are_texts = is_open and not all(map(number_forms, self.cells(name)))
+        others = (head for head in self.header if head != name)
+        counts = [head for head in others if _may_count(head, are_texts)]
+        is_pair = [*map(str.lower, self.header)] in ([name.lower(), kind] for kind in KINDS)
         if counts and (is_pair or (is_open and self._may_hold(counts, name))):
             what = "may count people, and --column reads one a row: repeat rows, or rename it;"
             other = "`ldp compare --population` reads value,count"
@@ -186,6 +202,14 @@ class DataTable(NamedTuple):
         """Return the number of a cell, "" for a text."""
         decimal = self.reading.decimal or "."
         return number_forms(cell).get(decimal, cell if re.fullmatch(_INFINITE, cell) else "")
+
+
+def _may_count(head: str, are_texts: bool) -> bool:
+    """Return whether a column may count people, by its name and whether others hold texts."""
+    last = re.split("[ _]", head.lower())[-1]
+    if are_texts and last in " ".join(WORDS).split():
+        return True
+    return bool(re.fullmatch(COUNTS, head, re.IGNORECASE))
 
 
 @cache
@@ -302,7 +326,7 @@ def _table(path: Path, lines: list[str], reading: Reading) -> DataTable:
     if not header:
         raise ParameterError(f"{path}, line {first + 1}: not a CSV file: a quote is misplaced")
     if reading.is_private and {"\ufffd", "\0"} & {*"".join(header)}:
-        raise ParameterError(f"{path}: the header is {NO_TEXT.format(reading.encoding or 'UTF-8')}")
+        raise ParameterError(f"{path}: the header is {_no_text(reading.encoding or 'utf-8')}")
     while len(header) > 1 and not header[-1]:
         header.pop()
     table = DataTable(path, header, [], delimiter, reading, is_spaced=is_spaced)
@@ -358,6 +382,7 @@ def _rows(table: DataTable, lines: list[str], start: int) -> Iterator[tuple[int,
         cells = _contents(cells[:width])
         if (width > 1 or line == start + 1) and _is_heading(cells, table.header):
             what = f"{table.delimiter.join(cells)!r:.60} is a heading among rows: keep the first"
+            what += ", or write one above rows without any" if cells == table.header else ""
             raise ParameterError(f"{table.where(line)}: {what}")
         yield line, cells
 
@@ -443,6 +468,9 @@ def _read_bytes(path: str | Path, reading: Reading) -> tuple[bytes, str]:
     ParameterError for one that cannot be read, and for one that is no text."""
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else bytes_of(Path(path))
+    except IsADirectoryError:
+        what = "a folder, read if its name ends in .parquet"
+        raise ParameterError(f"{path} is {what}") from None
     except OSError as error:
         raise ParameterError(f"cannot read {path}: {error.strerror}") from None
     except AttributeError:  # sys.stdin is None
@@ -474,16 +502,30 @@ def read_text(path: str | Path, reading: Reading = AS_WRITTEN) -> str:
     try:
         text = data.decode(encoding).lstrip("\ufeff").replace("\n\ufeff", "\n")
     except UnicodeDecodeError as error:
-        before = data[: error.start].decode(encoding, "replace")
-        line = len(before.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
-        wrong = f"byte {error.start} (0x{data[error.start]:02x}) is {NO_TEXT}"
-        raise ParameterError(f"{path}, line {line}: {wrong.format(encoding.upper())}") from None
+        line = _line_after(data[: error.start].decode(encoding, "replace"))
+        wrong = f"byte {error.start} (0x{data[error.start]:02x}) is {_no_text(encoding, data)}"
+        raise ParameterError(f"{path}, line {line}: {wrong}") from None
     except UnicodeError:
-        raise ParameterError(f"{path} is {NO_TEXT.format(encoding.upper())}") from None
-    if "\0" in text:
-        advice = NO_TEXT.format("UTF-8").replace("cp1252", "utf-16-le")
-        raise ParameterError(f"{path}: byte {text.index(chr(0))} is 0: {advice}")
+        raise ParameterError(f"{path} is {_no_text(encoding)}") from None
+    before, zero, _ = text.partition("\0")
+    if zero:
+        where = f"{path}, line {_line_after(before)}: byte {len(before.encode(encoding))} is 0"
+        is_alone = 10 * data.count(0) < len(data)
+        advice = "leave it out" if is_alone else _no_text("utf-8", data)
+        raise ParameterError(f"{where}: {advice}")
     return text
+
+
+def _no_text(encoding: str, data: bytes = b"") -> str:
+    """Return what is wrong with bytes that are not of `encoding`, and another for the file."""
+    another = "cp1252" if encoding == "utf-8" else "cp850 or shift_jis"
+    another = "utf-16-le" if 10 * data.count(0) > len(data) else another
+    return NO_TEXT.format(encoding.upper(), another)
+
+
+def _line_after(text: str) -> int:
+    """Return the number of the line on which the letter after `text` stands."""
+    return len(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
 
 
 def _decoded(
@@ -496,7 +538,7 @@ def _decoded(
         try:
             texts.append((cell or b"").decode(encoding, errors))
         except UnicodeError:
-            wrong = f"the column {name!r} holds bytes that are {NO_TEXT.format(encoding.upper())}"
+            wrong = f"the column {name!r} holds bytes that are {_no_text(encoding)}"
             raise ParameterError(f"{path}, row {row}: {wrong}") from None
     return texts
 
@@ -533,7 +575,7 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
                 raise ParameterError(f"{part.path} has no column {name!r}, unlike other files")
         # what may count people too
         if names and not reading.is_private:
-            counts = (some for some in source.schema if re.fullmatch(COUNTS, some.name))
+            counts = (some for some in source.schema if _may_count(some.name, True))
             names = {*names, *(some.name for some in counts if is_number(some.type))}
         header = [name for name in header if not names or name in names]
         for name, column in zip(header, source.to_table(columns=header).columns, strict=True):
@@ -575,8 +617,9 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
         raise ParameterError(f"cannot read {path}: No such file or directory") from None
     except ParameterError:
         raise
-    except (pyarrow.ArrowException, ArithmeticError, OSError, ValueError, ImportError) as error:
-        known = [what for words, what in ARROW_ERRORS.items() if re.search(words, str(error))]
+    except (pyarrow.ArrowException, *ERRORS) as error:
+        text = f"{type(error).__name__}: {error}"
+        known = [what for words, what in ARROW_ERRORS.items() if re.search(words, text)]
         what = known[0] if known else f"is not {ARROW[path.suffix]} file of one table"
         raise ParameterError(f"{path} {what}") from None
     rows = [(line, [*cells]) for line, cells in enumerate(zip(*columns, strict=True), 1)]

@@ -213,6 +213,13 @@ def test_cells_that_can_be_read_in_two_ways_are_told_by_the_others(
         ("| a | b |\n|---|:-:|\n| 1 | 2 |\n", "line 2: '|---|:-:' is a heading among rows"),
         ("a\n-----\nx\n", "line 2: '-----' is a heading among rows"),
         ("a\na\nx\n", "line 2: 'a' is a heading among rows"),
+        ("a\na\nx\n", "keep the first, or write one above rows without any"),
+        ("a,b\n1,2\n3,\0" + "4" * 20, "line 3: byte 10 is 0: leave it out"),
+        (
+            "a,M\u00e5l\n".encode("utf-16-le"),
+            "line 1: byte 6 (0xe5) is not UTF-8 text: name its en",
+        ),
+        ("a,M\u00e5l\n".encode("utf-16-le"), "as --encoding utf-16-le, or"),
         ('q,r\nWhich?,How?\n"{""ImportId"":""Q1""}",x\n', 'line 3: \'{"ImportId":"Q1"},x\' is a h'),
         (
             "a,b\n1,2\nTotal\n",
@@ -242,6 +249,15 @@ def test_what_cannot_be_read_in_one_way_is_refused_with_its_line(
     assert message in str(caught.value)
     assert str(caught.value).startswith(str(tmp_path / "data.csv"))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_another_encoding_is_named_than_the_one_that_fails(encoding: str, tmp_path: Path) -> None:
+    path = written(tmp_path, b"a\nM\x81nchen\n")
+    with pytest.raises(ParameterError, match="as --encoding cp850 or shift_jis, or export it"):
+        read_table(path, Reading(encoding=encoding))
+    assert read_table(path, Reading(encoding="cp850")).cells("a") == ["M\u00fcnchen"]
 
 
 @pytest.mark.exact
@@ -521,6 +537,9 @@ COUNTED = (
     "city,os,Total\nOslo,ios,60\nOslo,web,30\nBergen,ios,1\n",
     "city,COUNT(*)\nOslo,60\nBergen,30\n",
     "city,n,share\nOslo,60,66.7 %\nBergen,30,33.3 %\n",
+    "city,Active users,Engaged_sessions\nOslo,60,9\nBergen,30,4\n",
+    "city,Anzahl\nOslo,60\nBergen,30\n",
+    "city,人数\nOslo,60\nBergen,30\n",
 )
 PEOPLE = (
     "id,city,n\n1,Oslo,3\n2,Bergen,4\n3,Oslo,4\n",
@@ -529,6 +548,8 @@ PEOPLE = (
     "city,os,n\nOslo,ios,60\nOslo,web,30\nBergen,ios,1\nOslo,ios,2\n",
     "city,country\nOslo,1\nBergen,2\n",
     "city,n\nOslo,60\n",
+    "city,event\nOslo,60\nBergen,30\n",
+    "city,clicks\n7.25,60\n8.5,30\n",
 )
 
 
@@ -585,6 +606,11 @@ def test_numbers_and_times_of_parquet_are_those_that_are_written(tmp_path: Path)
     parquet.write_table(pa.table({"a": pa.array([1], pa.time64("ns"))}), path)
     with pytest.raises(ParameterError, match="times with nanoseconds: round them"):
         read_table(path)
+    parquet.write_table(pa.table({"a": pa.array([1], pa.timestamp("s", "Mars/X"))}), path)
+    with pytest.raises(ParameterError, match="holds times of an unknown time zone"):
+        read_table(path)
+    with pytest.raises(ParameterError, match=r"is a folder, read if its name ends in \.parquet"):
+        read_table(tmp_path)
 
 
 @pytest.mark.exact

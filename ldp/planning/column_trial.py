@@ -263,7 +263,9 @@ def try_column(
     epsilons = epsilons_of(epsilon)
     require_one_of(read_as, ("auto", "categories", "numbers"), "read_as")
     with suppress(AttributeError):
-        name = name or str(values.name or "")  # that of a Series
+        # that of an expression of polars is no text
+        if hasattr(values, "__array__"):
+            name = name or str(values.name or "")
     people, about, notes, facts = _column(values, by, read_as, name or "values")
     generator, of_numbers = generator_of(seed), facts["read_as"] == "numbers"
     if of_numbers:
@@ -376,8 +378,10 @@ def _column(
     numbers = [number_of(value) for value in held if of_numbers and is_number(value)]
     if any(number < 0 for number in numbers):
         notes += " Numbers below 0 are taken for 0 here: `signed = true` gives them bins."
-    if any(0 < number < MAGNITUDES[0] or number > MAGNITUDES[1] for number in numbers):
-        notes += " Numbers below 1e-06, or above 1e+09, share a bin: take another unit."
+    low, high = MAGNITUDES
+    if any(number > high or 0 < number < low for number in numbers):
+        notes += f" Numbers below {low:g} share a bin here, and so do those above {high:g}:"
+        notes += " more reports do not tell them apart, `magnitudes` gives them bins."
     return people, about, notes, facts
 
 

@@ -21,7 +21,7 @@ _CODE = re.compile(r" *(0[0-9]|\+[0-9]{6}).*")
 """Beginning of a code, a phone number or a date, which numbers seldom have."""
 _NINES = re.compile(r"-?9+(\.0+)?")
 """Number with which statistics programs often mark a missing one."""
-_MISSING = re.compile(r"#?n/?a|nan|\\n|none|null|\(null\)|<na>|missing|[-.?]", re.I)
+_MISSING = re.compile(r"(#?n/?a|nan|\\n|none|#?null!?|\(null\)|<na>|missing|\.[a-z]|[-.?])?", re.I)
 """Text with which programs mark a missing value."""
 MOST_NOTES = 20
 """Largest number of groups of look-alikes of a metric that are listed."""

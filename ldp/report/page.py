@@ -24,6 +24,7 @@ from markupsafe import Markup
 from ldp.errors import DecodeError
 from ldp.files import counted
 from ldp.registry import Registry
+from ldp.registry.lookalikes import look
 from ldp.registry.odds import rounded_up
 from ldp.report import category_face, crosstable, number_face, privacy, value_face
 from ldp.report.formats import p_text, percent, quantity, visible_label, whole_number
@@ -204,10 +205,14 @@ def _matched(file: SavedResult, truth: Mapping[str, int], is_its_own: bool) -> A
     if file.facts["kind"] != "values":
         return true_numbers(truth)
     words = file.cleaned(truth)
+    values = {*map(str, file.saved["value"])}
+    alike = {look(value): value for value in values.difference(words)}
+    others = words.keys() - values if alike else ()
+    if near := sorted(word for word in others if look(word) in alike):
+        value = alike[look(near[0])]
+        raise DecodeError(f"the truth names {near[0]!a}, which only looks like {value!a}")
     is_unlisted = is_its_own and file.facts["method"] in value_face.UNLISTED
-    return (
-        words if is_unlisted or not words.keys().isdisjoint(map(str, file.saved["value"])) else None
-    )
+    return words if is_unlisted or not words.keys().isdisjoint(values) else None
 
 
 def _section(file: SavedResult, truth: Any, most: int) -> dict[str, Any]:

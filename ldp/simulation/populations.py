@@ -96,7 +96,8 @@ class Population:
     def numbers(self) -> Ints:
         """The `counts`; raises ParameterError where there are only frequencies."""
         if self.counts is None:
-            raise ParameterError("the population has frequencies only; how many users (--users)?")
+            what = f"{self.path or 'the population'} has frequencies only: how many users?"
+            raise ParameterError(f"{what} Give counts, or draw some (ldp simulate --users)")
         return self.counts
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ldp.arrays import AnyInts, Bytes, Ints, RowNumbers
+from ldp.arrays import UNREADABLE, AnyInts, Bytes, Ints, RowNumbers
 from ldp.errors import MergeError, ReportError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.protocol import wire
@@ -89,11 +89,19 @@ def _blocks(reports: Any, size: int) -> Iterator[Any]:
         yield from (reports[start : start + _BATCH] for start in range(0, len(reports), _BATCH))
     elif hasattr(reports, "__arrow_c_stream__") or isinstance(reports, pa.Array):
         column = [reports] if isinstance(reports, pa.Array) else reports
-        for chunk in pa.chunked_array(column).chunks:
-            yield from _blocks(_matrix_of(chunk, size), size)
+        try:
+            parts = [_matrix_of(chunk, size) for chunk in pa.chunked_array(column).chunks]
+        except UNREADABLE as error:
+            raise ReportError(f"reports must be bytes: {error!s:.200}") from None
+        for part in parts:
+            yield from _blocks(part, size)
     else:
+        if str(getattr(reports, "dtype", "")).startswith("|S"):
+            lost = "numpy drops zeros at the end of bytes"
+            raise ReportError(f"{lost}: give a list, an Arrow column, or a matrix of uint8")
+        is_one = getattr(reports, "ndim", 1) == 0 or not isinstance(reports, Iterable)
         # a set, and the keys of a Counter, hold equal reports once
-        if not isinstance(reports, Iterable) or isinstance(reports, Mapping | AbstractSet):
+        if is_one or isinstance(reports, Mapping | AbstractSet):
             what = "an iterable of bytes, an Arrow column or a matrix, no set or Counter"
             raise ReportError(f"reports must be {what}")
         several = iter(reports)

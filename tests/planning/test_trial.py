@@ -120,13 +120,6 @@ def test_a_median_of_zero_is_told_as_finely_as_the_bins_allow() -> None:
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize(("size", "is_said"), [(5e12, True), (5e-8, True), (5e7, False)])
-def test_numbers_beyond_the_bins_are_said_to_share_one(size: float, is_said: bool) -> None:
-    numbers = size * np.random.default_rng(0).uniform(1, 2, 1000)
-    assert ("share a bin" in try_column(numbers, epsilon=4, seed=0).notes) == is_said
-
-
-@pytest.mark.exact
 def test_an_estimate_that_reports_do_not_tell_is_not_printed() -> None:
     ages = [str(18 + person % 63) for person in range(300)]
     trials = try_column(ages, epsilon=(0.5, 8), read_as="numbers", seed=1)
@@ -233,6 +226,25 @@ def test_a_negative_number_of_nines_is_named_where_no_other_is_below_zero() -> N
 
 
 @pytest.mark.exact
+def test_a_name_that_is_no_text_is_not_shown() -> None:
+    """Expressions of polars have a namespace there."""
+
+    class Expression:
+        name = object()
+
+    with pytest.raises(ParameterError, match="values must be a list, an array or a column, not"):
+        try_column(Expression())
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("size", "is_told"), [(1e-9, True), (1e3, False), (3e9, True)])
+def test_numbers_without_bins_of_their_own_are_told(size: float, is_told: bool) -> None:
+    values = [size * (1 + place / 1000) for place in range(1000)]
+    notes = try_column(values, epsilon=4, seed=1).notes
+    assert ("Numbers below 1e-06 share a bin here, and so do those above 1e+09" in notes) == is_told
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(
     ("others", "said"),
     [
@@ -244,6 +256,9 @@ def test_a_negative_number_of_nines_is_named_where_no_other_is_below_zero() -> N
         ),
         (["NULL"] * 3, "; 'NULL' in 3 rows may stand for a missing value"),
         (["\\N"], r"; '\\N' in 1 row may stand for a missing value"),
+        (["#NULL!"], "; '#NULL!' in 1 row may stand for a missing value"),
+        ([".a", ".a"], "; '.a' in 2 rows may stand for a missing value"),
+        ([" "], "; ' ' in 1 row may stand for a missing value"),
         (["1", "2", "99", "99"], "; 99 in 2 rows may stand for a missing number"),
         (["-99", "-99", *map(str, range(19))], "; -99 in 2 rows may stand for a missing number"),
         (["1", "2", "99"], ""),

@@ -300,6 +300,15 @@ def test_a_truth_that_names_no_candidate_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("alike", ["Oslo ", "Oslo\u00a0", "\u200bOslo"])
+def test_a_truth_that_names_a_look_alike_is_refused(alike: str, tmp_path: Path) -> None:
+    """The page would say that nobody holds the value which looks like it."""
+    with pytest.raises(DecodeError, match=r"the truth names .*, which only looks like 'Oslo'"):
+        render([results(tmp_path)], {alike: 600, "Bergen": 9})
+    render([results(tmp_path)], {"Oslo": 600, alike: 9})
+
+
+@pytest.mark.exact
 def test_a_truth_that_names_some_candidates_leaves_the_others_to_nobody(tmp_path: Path) -> None:
     read = words(render([results(tmp_path)], {"Oslo": 605, "Paris": 9}))
     assert "1 candidate was held by somebody, and 0 of them" in read

@@ -345,7 +345,17 @@ def test_counts_of_people_are_whole_numbers(counts: Any) -> None:
         with pytest.raises(ParameterError, match="counts must be whole numbers from 0, one for"):
             function(("a", "b"), counts=counts)
     nullable: Any = np.array([2, 3], dtype=object)  # as of pandas
-    assert Population(("a", "b"), counts=nullable).users == 5
+    whole: Any
+    for whole in (nullable, np.array([2, 3], np.float16)):
+        assert Population(("a", "b"), counts=whole).users == 5
+
+    class Unreadable:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            raise NotImplementedError("as Arrow for a union")
+
+    other: Any = Unreadable()
+    with pytest.raises(ParameterError, match="counts must be whole numbers"):
+        Population(("a", "b"), counts=other)
     for some in ([2, 3], ["2", "x"]):
         hidden: Any = np.ma.array(some, mask=[False, True])
         with pytest.raises(ParameterError, match="counts must be whole numbers"):

@@ -299,5 +299,9 @@ def test_counts_by_an_index_are_no_people() -> None:
         with pytest.raises(ParameterError, match="may be counts by 'city': give a row a person"):
             column_codes(counts)
         assert {*column_codes(counts.to_numpy())[0]} == {"1", "2"}
+    places = pandas.Series([*map(str, range(4))]).value_counts()
+    for counts in (pandas.Series(CITIES).value_counts(), places, places.rename("proportion")):
+        with pytest.raises(ParameterError, match="may be counts by 'index': give a row a person"):
+            column_codes(counts)
     for rows in (frame["age"], frame.set_index("city")["age"], frame["age"].rename("count")):
         assert column_codes(rows)[0] == ("1", "2", "3", "4")

@@ -93,6 +93,11 @@ def test_an_invalid_report_is_named_with_its_position(kind: str) -> None:
             Table.from_reports(MECHANISM, KINDS[kind](reports))
 
 
+class Unreadable:
+    def __arrow_c_stream__(self, schema: object = None) -> Any:
+        raise pa.ArrowTypeError("Expected bytes, got a 'int' object")
+
+
 @pytest.mark.exact
 @pytest.mark.parametrize(
     ("reports", "message"),
@@ -104,10 +109,17 @@ def test_an_invalid_report_is_named_with_its_position(kind: str) -> None:
             r"must be bytes, not NoneType \(at position 1\)",
         ),
         (["x" * 11], "must be bytes"),
+        (Unreadable(), "must be bytes: Expected bytes, got a 'int' object"),
         ([5], "must be bytes"),
         (np.zeros((2, 11), np.int64), "uint8"),
         (np.zeros((2, 9), np.uint8), "report has 9 bytes"),
         (None, "must be an iterable of bytes"),
+        (np.array(5), "must be an iterable of bytes"),
+        (np.array(reports_of(MECHANISM, 2)), "numpy drops zeros at the end of bytes"),
+        (
+            pa.Array.from_buffers(pa.string(), 1, [None, *pa.array([b"\xff"]).buffers()[1:]]),
+            "must be bytes: 'utf-8' codec",
+        ),
         (Counter(reports_of(MECHANISM, 50)), "no set or Counter"),
         ({*reports_of(MECHANISM, 50)}, "no set or Counter"),
         (np.ma.array(np.zeros((2, 11), np.uint8), mask=True), "uint8"),
