@@ -276,7 +276,7 @@ def try_column(
         unit = "standard error of a count, in people"
     rows = [row for trial in trials for row in trial.rows]
     texts = [
-        {**row, "interval": _interval(row), "label": _label(row), "text": _estimate_text(row)}
+        {**row, "interval": _interval(row), "label": _short(row), "text": _estimate_text(row)}
         | {key: _figure(row[key]) for key in ("true", "curator") if key in row}
         for row in rows
     ]
@@ -467,7 +467,7 @@ def _needs(rows: Sequence[Mapping[str, Any]]) -> str:
     needs: dict[str, list[str]] = {}
     for row in rows:
         if "reports_needed" in row:
-            words = f"{_label(row)} {row['reports_needed']:,.0f}"
+            words = f"{_short(row)} {row['reports_needed']:,.0f}"
             needs.setdefault(f"{row['epsilon']:g}", []).append(words)
     if not needs:
         return ""
@@ -481,6 +481,14 @@ def _needs(rows: Sequence[Mapping[str, Any]]) -> str:
 def _label(row: Mapping[str, Any]) -> str:
     """Return the name of a percentile, and of its category."""
     return " ".join(str(row[key]) for key in ("value", "statistic") if key in row)
+
+
+def _short(row: Mapping[str, Any]) -> str:
+    """Return the name of a percentile on a line, with LONGEST letters of its category."""
+    name = row.get("value", "")
+    name = repr(name[:LONGEST])
+    end = row.get("statistic", "")
+    return f"{name[1:-1]} {end}".strip()
 
 
 def _interval(row: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from ldp.cli import commands as cli
 from ldp.cli.parsing import Typed
+from ldp.mechanisms.presets import COMPLETE
 from tests.folders import ROOT, TESTS
 
 PAGE = ROOT / "docs" / "sources.md"
@@ -74,6 +75,8 @@ def command_mistakes(words: list[str]) -> Iterator[str]:
             yield f"{command.name} has no option {word}"
         elif isinstance(kind := options[word].type, click.Choice) and value not in kind.choices:
             yield f"{word} of {command.name} does not take {value}"
+        elif word == "--preset" and value not in COMPLETE:
+            yield f"{command.name} lacks what {value} never published"
         elif isinstance(kind, Typed):
             try:
                 made = kind.convert(value, None, None)
@@ -201,6 +204,7 @@ def test_links_of_the_page_beside_lead_to_headings() -> None:
         ("`ldp decode TABLE --guess`", "no option --guess"),
         ("`ldp decode TABLE --method guess`", "does not take guess"),
         ("`ldp audit --preset guess`", "does not take guess"),
+        ("`ldp audit --preset apple-new-words`", "lacks what apple-new-words never published"),
         ("`ldp regress DATA --method guess`", "no method guess"),
         ("`python -m simulations.guess`", "no module simulations.guess"),
         ("`python -m simulations.regression guess`", "no study guess"),

@@ -226,6 +226,18 @@ def test_a_negative_number_of_nines_is_named_where_no_other_is_below_zero() -> N
 
 
 @pytest.mark.exact
+def test_a_category_is_shown_on_one_line_and_cut() -> None:
+    names = ["Os\nlo", "x" * 500, "\x1b[31mred"]
+    by = [names[place % 3] for place in range(300)]
+    trials = try_column(range(300), by=by, epsilon=4, seed=1)
+    shown = [cells[2] for cells in trials.cells]
+    assert shown[::2] == ["Os\\nlo p50", "x" * 40 + " p50", "\\x1b[31mred p50"]
+    assert {row["value"] for row in trials.rows()} == {*names}
+    assert max(map(len, trials.notes.split())) <= 40
+    assert "\x1b" not in trials.notes
+
+
+@pytest.mark.exact
 def test_a_name_that_is_no_text_is_not_shown() -> None:
     """Expressions of polars have a namespace there."""
 

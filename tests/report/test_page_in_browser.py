@@ -22,7 +22,7 @@ from tests.developing import registry
 from tests.pages import dumped, results
 from tests.printed import FOLDER, R
 
-FIRST_ROW = {1280: 400, 390: 600}
+FIRST_ROW = {1280: 400, 390: 600, 360: 600}
 """Most pixels from the top of a page to its first row of data, by the page's width."""
 MOST_WORDS = 1200
 """Most words of a page of three metrics when it opens."""
