@@ -344,7 +344,7 @@ def _table(path: Path, lines: list[str], reading: Reading) -> DataTable:
 
 def _is_spaced(line: str, delimiter: str) -> bool:
     """Return whether a header line has a blank after each delimiter."""
-    after = [*filter(None, line.strip().split(delimiter)[1:])]
+    after = [*filter(None, line.strip(" \r\n").split(delimiter)[1:])]
     return bool(after) and all(text.startswith(" ") for text in after)
 
 

@@ -360,6 +360,8 @@ def test_blanks_after_delimiters_are_those_of_the_header(reading: Reading, tmp_p
     assert read_table(path, reading).cells("city") == ["Oslo", "a, b", "Hell"]
     path = written(tmp_path, "id,city\n1, Oslo\n")
     assert read_table(path, reading).cells("city") == [" Oslo"]
+    path = written(tmp_path, "\t city\n1\t Oslo\n")
+    assert read_table(path, reading).cells("city") == ["Oslo"]
 
 
 @pytest.mark.exact
