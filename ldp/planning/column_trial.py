@@ -196,7 +196,7 @@ def try_numbers(
                 if not names or q == max(quantiles):
                     rounded = question.with_(people=_rounded(held))
                     error = _relative_error(rounded, everybody.users)
-                    rows[-1]["error"] = error if is_told else math.nan
+                    rows[-1]["error"] = error if is_told and question.truth else math.nan
                 if not is_told:
                     rows[-1]["reports_needed"] = distribution.needed(q)
         trials.append(Trial(epsilon=epsilon, result=result, rows=tuple(rows)))
