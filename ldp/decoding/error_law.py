@@ -10,7 +10,7 @@ distribution is a different one.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -135,8 +135,10 @@ class Collisions:
         if is_heavy:
             log_phi -= self._lump(holders)
         log_phi += self.small_squares / self.rows * grid.normal
-        skewed = log_phi + max(0.0, rest - self._single) * grid.other + self._lump(self._single)
-        mild = log_phi + max(0.0, rest) * grid.other + self.unknown / self.rows * grid.normal
+        few = self._others(rest - self._single, math.floor)
+        skewed = log_phi + few + self._lump(self._single)
+        mild = log_phi + self._others(rest, math.ceil)
+        mild += self.unknown / self.rows * grid.normal
         return ErrorLaw(
             start=grid.start(mean) - grid.step / 2,
             step=grid.step,
@@ -178,6 +180,14 @@ class Collisions:
         for count in self.heavy:
             lumps += self._lump(count)
         return lumps
+
+    def _others(self, number: float, whole: Callable[[float], int]) -> NDArray[np.complex128]:
+        """Return the logarithm of the factor of a `number` of reports of values that few hold.
+        Where it is below 0, estimates add to more than the reports, and S around its mean is no
+        whole number, at which the FFT would oscillate: it is shifted to one, as `whole` rounds."""
+        surplus = self.channel.gain * max(0.0, -number) / self.width
+        shift = 1j * self._grid.t * (surplus - whole(surplus))
+        return np.asarray(max(0.0, number) * self._grid.other + shift)
 
     def _lump(self, count: float) -> NDArray[np.complex128]:
         """Return the logarithm of the factor of a value with this count."""
