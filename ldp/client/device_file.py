@@ -129,10 +129,11 @@ class DeviceFile:
         The log, which could hold deleted content, is emptied. Otherwise it survives the end of the
         process but not a power cut. With `reads` it takes no lock for writing. Raises StorageError,
         also within another transaction of the thread."""
-        if not self._lock.acquire(timeout=BUSY_SECONDS):
-            raise StorageError("another thread uses the device's file", busy=True)
-        is_outer = not self._is_used
+        is_outer = False
         try:
+            if not self._lock.acquire(timeout=BUSY_SECONDS):
+                raise StorageError("another thread uses the device's file", busy=True)
+            is_outer = not self._is_used
             # of a signal handler, say: it would end the outer transaction
             if not is_outer:
                 raise StorageError("this thread uses the device's file", busy=True)
@@ -159,8 +160,13 @@ class DeviceFile:
         except (sqlite3.Error, OSError) as error:
             raise self._error(error) from None
         finally:
-            self._is_used = not is_outer
-            self._lock.release()
+            if is_outer:
+                self._is_used = False
+            # at once: before a call a signal handler could raise
+            try:  # noqa: SIM105
+                self._lock.release()
+            except RuntimeError:  # not held
+                pass
 
     def _error(self, error: Exception) -> StorageError:
         """Return an error of a transaction, of SQLite or of the system with the file's path."""

@@ -304,8 +304,12 @@ class Client:
         error: the answer to the app."""
         try:
             return work()
-        except Exception as error:
-            if self._strict:
+        except BaseException as error:
+            from traceback import clear_frames  # late: few apps need it
+
+            # whoever keeps the error of a signal handler keeps no transaction
+            clear_frames(error.__traceback__)
+            if self._strict or not isinstance(error, Exception):
                 raise
             return otherwise(error)
 

@@ -79,8 +79,13 @@ class Sender:
 
     def wait(self) -> None:
         """Return when no batch is on its way any more."""
-        if self._sending.acquire(timeout=2 * TIMEOUT_SECONDS):
-            self._sending.release()
+        try:
+            self._sending.acquire(timeout=2 * TIMEOUT_SECONDS)
+        finally:
+            try:  # noqa: SIM105
+                self._sending.release()
+            except RuntimeError:  # not held
+                pass
 
     def send(
         self, device: Callable[[], DeviceFile], may_send: Callable[[Database], bool]

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from itertools import permutations
 from pathlib import Path
-from threading import active_count
+from threading import Thread, active_count
 from time import sleep
 from typing import Any, cast
 
@@ -125,6 +125,78 @@ def test_a_signal_handler_ends_no_transaction(app: App, call: str, draws: int) -
     sealed = app.rows("SELECT count(*) FROM batches")[0][0]
     assert sealed == charged
     assert len({body for _, body in app.server.got}) <= charged
+
+
+class InterruptedLock:
+    """Lock at which a signal handler raises just after it was taken, once."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock, self.release, self.is_armed = lock, lock.release, True
+
+    def acquire(self, timeout: float) -> bool:
+        is_held: bool = self._lock.acquire(timeout=timeout)
+        if self.is_armed:
+            self.is_armed = False
+            raise KeyboardInterrupt
+        return is_held
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def require_free(client: Client) -> None:
+    """Require that another thread and this one can use the client."""
+    answers = list[object]()
+    thread = Thread(target=lambda: answers.extend([client.record("city", "Oslo"), client.upload()]))
+    thread.start()
+    thread.join(5)
+    assert answers
+    assert answers[0] == client.record("city", "Oslo") == Recorded()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("lock", ["_file._lock", "_sender._sending"])
+def test_a_signal_handler_that_raises_leaves_no_lock(app: App, lock: str) -> None:
+    app.client.grant()
+    owner, name = lock.split(".")
+    holder = getattr(app.client, owner)
+    setattr(holder, name, InterruptedLock(getattr(holder, name)))
+    with pytest.raises(KeyboardInterrupt):
+        app.client.withdraw()
+    app.client.grant()
+    require_free(app.client)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_error_of_a_signal_handler_that_is_kept_keeps_no_transaction(
+    app: App, strict: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an interactive session keeps it. It comes when a transaction has begun."""
+    client = app.open(strict=strict)
+
+    class Interrupted:
+        def __init__(self, transaction: Any) -> None:
+            self.transaction = transaction
+
+        def __enter__(self) -> None:
+            self.transaction.__enter__()
+            raise KeyboardInterrupt
+
+        def __exit__(self, *_: object) -> None:
+            raise AssertionError
+
+    assert client.record("city", "Oslo")
+    begin = DeviceFile.transaction
+    monkeypatch.setattr(DeviceFile, "transaction", lambda *a, **k: Interrupted(begin(*a, **k)))
+    with pytest.raises(KeyboardInterrupt) as kept:
+        client.record("city", "Oslo")
+    monkeypatch.undo()
+    require_free(client)
+    assert kept.value
 
 
 @pytest.mark.exact
