@@ -1,5 +1,6 @@
 """`ldp plan`: what each mechanism would see, before anybody is asked for data."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,11 @@ def _words_of_percentile(answer: PercentilePlan) -> list[str]:
     for way, error in answer.means.items():
         table.append((way, "none", "", "", "", "", f"{error:.3g}"))
     lines += aligned(table)
+    true = answer.best.true
+    ends = [*filter(math.isfinite, answer.best.mechanism.bins.edges)]
+    if true and not ends[0] <= true <= ends[-1]:
+        held = f"{name} of {ask.like} is {true:.4g}"
+        lines += ["", *wrap(f"{held}, beyond all bins: state another --range.")]
     notes = (
         f"*: recommended, the shortest report whose interval is, as a share of the percentile, "
         f"within 5 % of the shortest. Intervals are medians of {TABLES} drawn tables, at 95 %, "

@@ -18,9 +18,11 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from numpy.lib import NumpyVersion
 
 from ldp import cli
+from ldp.cli import commands
 from tests.folders import TESTS
 from tests.tiers import tiered
 
@@ -98,6 +100,33 @@ def test_an_end_that_says_nothing_is_open(tmp_path: Path) -> None:
     """It was the largest number of the bins: the end of p95 of 829 was 2.6e+08."""
     numbers = printed("plan number --users 2000 --epsilon 4", tmp_path / "work")
     assert not [number for number in numbers if 1e6 < float(rounded(number)) < 1e9]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("values", "words", "said"),
+    [
+        (
+            (1e12, 3e12),
+            "",
+            "p95 of the population is 3e+12, beyond all bins: state another --range.",
+        ),
+        ((20, 300), "--range 0 100", "p95 of the population is 300, beyond all bins"),
+        ((-5, -7), "", "p95 of the population is -5, beyond all bins"),
+        ((20, 300), "--range 0 1000", ""),
+        ((0, 0.5), "--quantile 0.4", ""),
+    ],
+)
+def test_a_percentile_beyond_all_bins_is_told(
+    values: tuple[float, ...], words: str, said: str, tmp_path: Path
+) -> None:
+    """It was printed as 1.074e+09, the end of the bins."""
+    path = tmp_path / "numbers.csv"
+    path.write_text("\n".join(["value", *map(str, values * 50)]))
+    question = ["plan", "number", "--users", "2000", "--epsilon", "4", "--population", str(path)]
+    done = CliRunner().invoke(commands, [*question, *words.split()])
+    assert done.exit_code == 0
+    assert said in " ".join(done.stdout.split()) if said else "beyond" not in done.stdout
 
 
 def main() -> None:
