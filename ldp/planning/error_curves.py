@@ -29,9 +29,10 @@ from ldp.tables.frame import Columns, Frame, new_axes, number_text, round_number
 BOUND, CURATOR = "least error there is", "trusted curator"
 """Names of the curves that are of no mechanism on devices."""
 COLOURS = (
-    *("#3b73b9", "#c26a1b", "#2f7d4f", "#7d3f99", "#a32d3b", "#3a8fa3"),
-    *("#8a7a1f", "#5b5b5b", "#d65fa8", "#1d2a6b", "#6fae2c", "#e0a800"),
+    *("#3b73b9", "#c26a1b", "#2f7d4f", "#9a5cb6", "#c9485a", "#3a8fa3"),
+    *("#8a7a1f", "#808080", "#d65fa8", "#6a6ae0", "#5f9a1f", "#b58900"),
 )
+"""Colours of curves, which are seen on white and on the black of dark pages."""
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 700, 300, 60, 230, 24, 40
 """Sizes of the chart and its margins, in pixels."""
 DIGITS = ((1,), (1, 3), (1, 2, 5))

@@ -35,7 +35,7 @@ from ldp.mechanisms import (
     UnaryEncoding,
 )
 from ldp.planning import lower_bound
-from ldp.planning.error_curves import Curve
+from ldp.planning.error_curves import COLOURS, Curve
 from ldp.server import Table, TableBuilder, decode
 from ldp.simulation import Population, draw_reports, draw_table
 from tests.command_line import WITHOUT_SERVER, run
@@ -333,6 +333,22 @@ def test_numbers_are_compared_with_numbers_only() -> None:
     assert measured["std_error"] == of_function.rows()[0]["std_error"]
     with pytest.raises(ParameterError, match="of values or numbers, not sets"):
         ldp.compare(PrivSet(categories=CITIES, at_most=2, epsilon=1.0), [[*CITIES], ["Oslo"]], 1.0)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("page", ["#ffffff", "#14181e"])
+def test_every_curve_is_seen_on_light_and_on_dark_pages(page: str) -> None:
+    """WCAG 2.1 asks of drawings a contrast of 3 to 1. One curve had 1.4."""
+
+    def light(colour: str) -> float:
+        parts = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.05 + sum(np.multiply(linear, [0.2126, 0.7152, 0.0722]))
+
+    for colour in COLOURS:
+        dark, bright = sorted((light(colour), light(page)))
+        assert bright / dark >= 3, colour
+    assert len({*COLOURS}) == 12
 
 
 @pytest.mark.exact
