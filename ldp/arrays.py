@@ -9,6 +9,7 @@ from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from itertools import chain
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -259,15 +260,37 @@ def unmasked(values: Any) -> Any:
     return values
 
 
-def whole_counts(counts: Any, size: int) -> Ints:
-    """Return counts of people, shape (size,), as int64. Raises ParameterError for anything else."""
+def array_of(values: Any) -> Any:
+    """Return `values` as an array of numpy, NaN where they are masked, and an empty one where numpy
+    cannot read them."""
     numbers = np.empty(0)
     # Arrow and polars have errors of their own
     with suppress(Exception):
-        numbers = np.asarray(unmasked(counts))
-    if numbers.dtype == object:  # nullable integers of pandas
+        numbers = np.asarray(unmasked(values))
+    if numbers.dtype == object:  # nullable numbers of pandas
         with suppress(ValueError):
             numbers = np.asarray(numbers.tolist())
+    return numbers
+
+
+def real_numbers(values: Any, size: int) -> Floats:
+    """Return `values`, shape (size,), as float64. Raises ParameterError for anything but real
+    numbers."""
+    numbers = array_of(values)
+    kinds = set[type]()
+    if numbers.dtype == object:
+        kinds = {*map(type, numbers.flat)}
+    if kinds and all(issubclass(kind, Real | Decimal) for kind in kinds):
+        numbers = numbers.astype(np.float64)
+    if numbers.dtype.kind in "iuf" and numbers.shape == (size,):
+        shares: Floats = numbers.astype(np.float64)
+        return shares
+    raise ParameterError("frequencies must be numbers, one for each value")
+
+
+def whole_counts(counts: Any, size: int) -> Ints:
+    """Return counts of people, shape (size,), as int64. Raises ParameterError for anything else."""
+    numbers: NDArray[Any] = array_of(counts)
     if numbers.dtype == np.float16:  # has no 2**62
         numbers = numbers.astype(np.float64)
     is_right = numbers.dtype.kind in "iuf" and numbers.shape == (size,)

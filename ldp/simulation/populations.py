@@ -21,8 +21,9 @@ from ldp.arrays import (
     Seed,
     column_codes,
     generator_of,
+    real_numbers,
+    require_one_index,
     texts,
-    unmasked,
     whole_counts,
 )
 from ldp.data_files import ARROW, AS_WRITTEN, KINDS, SHOWN, Reading, place_of, read_table
@@ -63,11 +64,13 @@ class Population:
             values, places = column_codes(self.values)
             object.__setattr__(self, "counts", np.bincount(places))
         else:
+            of_each = {"counts": self.counts, "frequencies": self.frequencies}
+            require_one_index({"values": self.values, **of_each})
             values = texts(self.values)
             if self.counts is not None:
                 object.__setattr__(self, "counts", whole_counts(self.counts, len(values)))
             else:
-                shares = np.asarray(unmasked(self.frequencies), np.float64)
+                shares = real_numbers(self.frequencies, len(values))
                 object.__setattr__(self, "frequencies", shares)
         object.__setattr__(self, "values", values)
         weights = self._weights()

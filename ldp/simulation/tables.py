@@ -25,6 +25,7 @@ from ldp.arrays import (
     add_at,
     column_codes,
     generator_of,
+    require_one_index,
     texts,
     whole_counts,
 )
@@ -207,6 +208,7 @@ def _held(values: Any, counts: Any) -> tuple[Sequence[Any], Ints]:
     """Return values and how many clients hold each. In a column without counts each row is one
     client."""
     if counts is not None:
+        require_one_index({"values": values, "counts": counts})
         return (listed := texts(values)), whole_counts(counts, len(listed))
     different, places = column_codes(values)
     return different, np.bincount(places, minlength=len(different))

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from ldp.arrays import AnyInts, Bytes, Ints, RowNumbers, add_at, unmasked
+from ldp.arrays import AnyInts, Bytes, Ints, RowNumbers, add_at, array_of
 from ldp.bulk.counting import count_bits, walsh_hadamard
 from ldp.errors import DecodeError, LdpError, MergeError, ParameterError, ReportError, errors_in
 from ldp.files import counted, write_whole
@@ -142,11 +142,7 @@ class Table:
         is_list = isinstance(windows, Iterable) and not isinstance(windows, str)
         if not are_texts(days := [*windows] if is_list else None):
             raise ParameterError("windows must be a list of days, as ['2026-01-01']")
-        try:
-            cells, rows = (np.asarray(unmasked(some)) for some in (counts, reports))
-            rows = np.atleast_1d(rows)
-        except ValueError:
-            raise ParameterError("counts and reports must be arrays of integers") from None
+        cells, rows = array_of(counts), np.atleast_1d(array_of(reports))
         if cells.shape != mechanism.shape or rows.shape != mechanism.shape[:1]:
             raise ParameterError(
                 f"counts must have the shape {tuple(mechanism.shape)} and reports "

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -336,6 +337,43 @@ def test_numbers_are_compared_with_numbers_only() -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(
+    "frequencies",
+    [
+        *(["x", 1], ["0.5", "0.5"], [True, False], {"a": 1, "b": 1}, [1j, 2], [1], [[1, 2]]),
+        *(np.array(["2026-01-01", "2026-01-02"], "M8[D]"), [None, 1], iter([1, 2]), object()),
+    ],
+)
+def test_frequencies_are_numbers(frequencies: Any) -> None:
+    with pytest.raises(ParameterError, match=r"frequencies must be numbers|counts must be >= 0"):
+        Population(("a", "b"), frequencies=frequencies)
+
+
+@pytest.mark.exact
+def test_fractions_and_decimals_are_frequencies() -> None:
+    some: Any = [Fraction(1, 4), Decimal("0.75")]
+    numbers: Any
+    for numbers in (some, np.array([1, 3], np.float16), pa.array([1, 3])):
+        assert Population(("a", "b"), frequencies=numbers).shares.tolist() == [0.25, 0.75]
+
+
+@pytest.mark.exact
+def test_values_and_their_counts_have_one_index() -> None:
+    """Of two Series pandas would align the rows."""
+    pandas = pytest.importorskip("pandas")
+    of_list = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
+    values, counts = pandas.Series(["a", "b"]), pandas.Series([5, 3], index=[1, 0])
+    for name, other in (("counts", counts), ("frequencies", counts)):
+        numbers: Any = {name: other}
+        with pytest.raises(ParameterError, match=f"{name} has another index than values"):
+            Population(values, **numbers)
+    with pytest.raises(ParameterError, match="counts has another index than values"):
+        draw_table(of_list, values, counts=counts)
+    assert Population(values, counts=counts.sort_index()).truth() == {"a": 3, "b": 5}
+    assert Population(["a", "b"], counts=counts).truth() == {"a": 5, "b": 3}
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("page", ["#ffffff", "#14181e"])
 def test_every_curve_is_seen_on_light_and_on_dark_pages(page: str) -> None:
     """WCAG 2.1 asks of drawings a contrast of 3 to 1. One curve had 1.4."""
@@ -372,6 +410,8 @@ def test_counts_of_people_are_whole_numbers(counts: Any) -> None:
     other: Any = Unreadable()
     with pytest.raises(ParameterError, match="counts must be whole numbers"):
         Population(("a", "b"), counts=other)
+    with pytest.raises(ParameterError, match="counts must have the shape"):
+        Table.from_counts(of_list, other, 9)
     for some in ([2, 3], ["2", "x"]):
         hidden: Any = np.ma.array(some, mask=[False, True])
         with pytest.raises(ParameterError, match="counts must be whole numbers"):
