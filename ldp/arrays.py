@@ -249,6 +249,19 @@ def require_one_index(columns: Mapping[str, Any]) -> None:
             raise ParameterError(f"{name} has another index than {first}: align both")
 
 
+def require_no_times(columns: Mapping[str, Any]) -> None:
+    """Raise ParameterError, with the name, for dates and times: numpy would take them for numbers
+    of a unit that depends on who made them."""
+    for name, values in columns.items():
+        kind = np.dtype(float)
+        # what else is wrong the caller says
+        with suppress(Exception):
+            kind = np.asarray(values).dtype
+        if kind.kind in "mM":
+            what = f"{name} must be numbers, not {kind}"
+            raise ParameterError(f"{what}: write times as numbers")
+
+
 def unmasked(values: Any) -> Any:
     """Return a masked array of numbers with NaN where it is masked, and anything else unchanged:
     numpy and scikit-learn would read the numbers below the mask."""

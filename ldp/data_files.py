@@ -54,7 +54,7 @@ ARROW_ERRORS = {
     "duplicate field": "has two columns of one name: rename one",
     "out of range|too large": "holds a date or time that Python has not: write it as text",
     "Nanosecond|lose data": "holds times with nanoseconds: round them to microseconds",
-    "TimeZone|zoneinfo": "holds times of an unknown time zone",
+    "(?i)timezone|zoneinfo": "holds times of an unknown time zone",
 }
 """Words of an error of pyarrow -> what is wrong."""
 ERRORS = ArithmeticError, ImportError, LookupError, OSError, ValueError

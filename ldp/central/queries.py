@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ldp.accounting import Cost, Neighbours
-from ldp.arrays import Floats, Ints, increasing, unmasked
+from ldp.arrays import Floats, Ints, increasing, require_no_times, unmasked
 from ldp.central.gaussian import require_budget
 from ldp.central.mechanisms import MOST_COUNT, DiscreteLaplace
 from ldp.central.noise import Noise, Releases
@@ -160,6 +160,7 @@ def noisy_mean(
     error would tell that somebody has it.
     """
     low, high = map(float, bounds)
+    require_no_times({"numbers": numbers})
     numbers = unmasked(numbers)
     if not 0 < high - low < math.inf:
         raise ParameterError("bounds must be finite, low below high, and less than 1.8e308 apart")

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldp.arrays import Floats, column_codes, require_one_index, unmasked
+from ldp.arrays import Floats, column_codes, require_no_times, require_one_index, unmasked
 from ldp.errors import DecodeError, ParameterError, require_kind, require_probability, require_share
 
 MODELS = ("linear", "logistic")
@@ -199,6 +199,7 @@ class RandomizedOutcomeRegression:
         and DecodeError where the covariates do not determine the coefficients.
         """
         require_one_index({"X": X, "y": y, "weights": weights, "strata": strata})
+        require_no_times({"X": X, "y": y, "weights": weights})
         answers, columns = _numbers(y), _columns(X)
         if answers.shape != columns.shape[:1]:
             raise ParameterError("X and y must have a row for each person, and one at least")
@@ -437,7 +438,10 @@ def _expit(predictor: Floats) -> Floats:
 def _numbers(values: ArrayLike) -> Floats:
     """Return numbers as they are, NaN for masked ones. Raises ParameterError for texts."""
     try:
-        return np.asarray(unmasked(values), np.float64)
+        numbers = np.asarray(unmasked(values))
+        if numbers.dtype.kind == "c":
+            raise TypeError("they are complex")
+        return np.asarray(numbers, np.float64)
     except (TypeError, ValueError) as error:
         raise ParameterError(f"X, y and weights must be numbers: {error}") from None
 

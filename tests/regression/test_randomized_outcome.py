@@ -15,6 +15,8 @@ from scipy.optimize import brentq, minimize
 from scipy.stats import binom, norm
 
 from ldp import RandomizedResponse
+from ldp.central import noisy_mean
+from ldp.central.regression import PrivateLinearRegression
 from ldp.errors import DecodeError, ParameterError
 from ldp.regression import OutcomeDesign, RandomizedOutcomeRegression
 from ldp.server import Table, decode
@@ -472,6 +474,27 @@ def test_wrong_data_say_what_is_wrong() -> None:
         model.fit(np.column_stack([x, x.sum(axis=1)]), y)
     with pytest.raises(ParameterError, match="only the linear model"):
         RandomizedOutcomeRegression(FORCED, "logistic").fit(x, y, of_people=True)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("kind", ["M8[D]", "M8[ns]", "m8[s]", "complex64"])
+def test_times_and_complex_numbers_are_no_covariates(kind: str) -> None:
+    """The coefficient of a date was by the day, or by the nanosecond."""
+    _, y = survey(FORCED, 40, 6)
+    odd: Any = np.arange(40).astype("i8" if kind[1] == "8" else kind).astype(kind)
+    model = RandomizedOutcomeRegression(FORCED)
+    for data in ((odd[:, None], y), (np.arange(40.0)[:, None], odd)):
+        with pytest.raises(
+            ParameterError, match=r"must be numbers(, not datetime|, not time|: they)"
+        ):
+            model.fit(*data)
+    if kind != "complex64":
+        with pytest.raises(ParameterError, match="numbers must be numbers, not "):
+            noisy_mean(odd, bounds=(0, 40), epsilon=1.0)
+        private = PrivateLinearRegression(1.0, bounds=[(0, 40)], target_bounds=(0, 1))
+        for data in ((odd[:, None], y), (np.arange(40.0)[:, None], odd)):
+            with pytest.raises(ParameterError, match=r"[Xy] must be numbers, not (datetime|time)"):
+                private.fit(*data)
 
 
 @pytest.mark.exact

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldp.accounting import Neighbours
-from ldp.arrays import Floats, require_one_index, unmasked
+from ldp.arrays import Floats, require_no_times, require_one_index, unmasked
 from ldp.central import Noise, Releases, Simulated
 from ldp.central.regression.calibration import Budget
 from ldp.central.regression.laplace import FromLaplace, LaplaceMoments
@@ -126,6 +126,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         """Fit to `X`, shape (n, features), and `y`, shape (n,). Raises ParameterError for invalid
         parameters."""
         require_one_index({"X": X, "y": y})
+        require_no_times({"X": X, "y": y})
         method = self._method()
         require_one_of(self.neighbours, NEIGHBOURS, "neighbours")
         neighbours = NEIGHBOURS[self.neighbours]
