@@ -98,7 +98,8 @@ def trial_command(
     if out is not None:
         _write_page(trials, out)
         lines.append(f"-> {out}")
-    result = {"simulation": True, **trials.facts, "trials": trials.figures}
+    facts = {**trials.facts, "about": trials.about}
+    result = {"simulation": True, **facts, "trials": trials.figures}
     wanted = ["ldp", *sys.argv[1:], "--out", "try.html"]
     following = "" if out else " ".join(["{}"] * len(wanted))
     say(result, lines, as_json, following, *wanted)

@@ -71,6 +71,18 @@ def test_a_column_is_categories_or_numbers(
 
 
 @pytest.mark.exact
+def test_the_result_for_a_program_says_how_the_column_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cells = [*map(str, range(100)), *["NA"] * 9]
+    Path("trips.csv").write_text("\n".join(["age", *cells, ""]))
+    about = answer("--epsilon 4", monkeypatch, capsys)["about"]
+    assert "read as categories, because of 1 value without a number, as 'NA' in row 101" in about
+    assert about.endswith("; 'NA' in 9 rows may stand for a missing value")
+
+
+@pytest.mark.exact
 def test_few_different_numbers_are_categories() -> None:
     few = Population(tuple(map(str, range(20))), counts=np.ones(20, dtype=np.int64))
     many = Population(tuple(map(str, range(21))), counts=np.ones(21, dtype=np.int64))
