@@ -63,15 +63,13 @@ KINDS = ("count", "frequency")
 COUNTS = r"n|num(ber)?|people|persons|users|total|share|freq(uency)?|(count|cnt)s?([ (_].*)?"
 """Pattern of the names that such a column has in tables of other programs."""
 WORDS = (
-    "count users people persons",
-    "customers visitors devices",
-    "sessions views pageviews hits",
-    "visits clicks events installs",
-    "downloads records responses",
-    "households population percent",
-    "pct % anzahl nombre effectif",
-    "cantidad antal antall aantal",
-    "人数 件数",
+    "count users people persons customers "
+    "visitors devices sessions views "
+    "pageviews hits visits clicks events "
+    "installs downloads records responses "
+    "households population percent pct % "
+    "anzahl nombre effectif cantidad "
+    "antal antall aantal 人数 件数"
 )
 """Last words of its other names, beside a column of texts."""
 SHOWN, MOST_NAMES = 40, 300
@@ -89,13 +87,14 @@ _SEPARATOR = r'(?i)"?sep=(.)"?[\r\n]*'
 class Reading(NamedTuple):
     """Way in which a file is written, where the file itself does not say. `is_private`: its lines
     are people, about whom only a release may tell anything. `takes_lists`: lists of texts, in
-    Parquet and Arrow, are read with "|" between the texts."""
+    Parquet and Arrow, are read with "|" between the texts. `has_options`: of a command."""
 
     delimiter: str | None = None
     decimal: str | None = None
     encoding: str | None = None
     is_private: bool = False
     takes_lists: bool = False
+    has_options: bool = True
 
 
 AS_WRITTEN = Reading()
@@ -207,9 +206,8 @@ class DataTable(NamedTuple):
 def _may_count(head: str, are_texts: bool) -> bool:
     """Return whether a column may count people, by its name and whether others hold texts."""
     last = re.split("[ _]", head.lower())[-1]
-    if are_texts and last in " ".join(WORDS).split():
-        return True
-    return bool(re.fullmatch(COUNTS, head, re.IGNORECASE))
+    is_word = are_texts and last in WORDS.split()
+    return is_word or bool(re.fullmatch(COUNTS, head, re.I))
 
 
 @cache
@@ -382,7 +380,7 @@ def _rows(table: DataTable, lines: list[str], start: int) -> Iterator[tuple[int,
         cells = _contents(cells[:width])
         if (width > 1 or line == start + 1) and _is_heading(cells, table.header):
             what = f"{table.delimiter.join(cells)!r:.60} is a heading among rows: keep the first"
-            what += ", or write one above rows without any" if cells == table.header else ""
+            what += ", or write one above" if cells == table.header else ""
             raise ParameterError(f"{table.where(line)}: {what}")
         yield line, cells
 
@@ -502,30 +500,31 @@ def read_text(path: str | Path, reading: Reading = AS_WRITTEN) -> str:
     try:
         text = data.decode(encoding).lstrip("\ufeff").replace("\n\ufeff", "\n")
     except UnicodeDecodeError as error:
-        line = _line_after(data[: error.start].decode(encoding, "replace"))
-        wrong = f"byte {error.start} (0x{data[error.start]:02x}) is {_no_text(encoding, data)}"
+        before = data[: error.start].decode(encoding, "replace")
+        line = len(before.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+        wrong = (
+            f"byte {error.start} (0x{data[error.start]:02x}) is {_no_text(encoding, data, reading)}"
+        )
         raise ParameterError(f"{path}, line {line}: {wrong}") from None
     except UnicodeError:
-        raise ParameterError(f"{path} is {_no_text(encoding)}") from None
+        raise ParameterError(f"{path} is {_no_text(encoding, data, reading)}") from None
     before, zero, _ = text.partition("\0")
     if zero:
-        where = f"{path}, line {_line_after(before)}: byte {len(before.encode(encoding))} is 0"
+        line, place = before.count("\n") + 1, len(before.encode(encoding))
+        where = f"{path}, line {line}: byte {place} is 0"
         is_alone = 10 * data.count(0) < len(data)
-        advice = "leave it out" if is_alone else _no_text("utf-8", data)
+        advice = "leave it out" if is_alone else _no_text("utf-8", data, reading)
         raise ParameterError(f"{where}: {advice}")
     return text
 
 
-def _no_text(encoding: str, data: bytes = b"") -> str:
+def _no_text(encoding: str, data: bytes = b"", reading: Reading = AS_WRITTEN) -> str:
     """Return what is wrong with bytes that are not of `encoding`, and another for the file."""
-    another = "cp1252" if encoding == "utf-8" else "cp850 or shift_jis"
-    another = "utf-16-le" if 10 * data.count(0) > len(data) else another
-    return NO_TEXT.format(encoding.upper(), another)
-
-
-def _line_after(text: str) -> int:
-    """Return the number of the line on which the letter after `text` stands."""
-    return len(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+    if not reading.has_options:
+        return f"not {encoding.upper()} text: save it in UTF-8"
+    some = "cp1252" if encoding == "utf-8" else "cp850 or shift_jis"
+    some = "utf-16-le" if 10 * data.count(0) > len(data) else some
+    return NO_TEXT.format(encoding.upper(), some)
 
 
 def _decoded(
@@ -618,8 +617,7 @@ def _read_arrow(path: Path, reading: Reading, names: Collection[str]) -> DataTab
     except ParameterError:
         raise
     except (pyarrow.ArrowException, *ERRORS) as error:
-        text = f"{type(error).__name__}: {error}"
-        known = [what for words, what in ARROW_ERRORS.items() if re.search(words, text)]
+        known = [what for words, what in ARROW_ERRORS.items() if re.search(words, repr(error))]
         what = known[0] if known else f"is not {ARROW[path.suffix]} file of one table"
         raise ParameterError(f"{path} {what}") from None
     rows = [(line, [*cells]) for line, cells in enumerate(zip(*columns, strict=True), 1)]

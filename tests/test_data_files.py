@@ -213,7 +213,7 @@ def test_cells_that_can_be_read_in_two_ways_are_told_by_the_others(
         ("| a | b |\n|---|:-:|\n| 1 | 2 |\n", "line 2: '|---|:-:' is a heading among rows"),
         ("a\n-----\nx\n", "line 2: '-----' is a heading among rows"),
         ("a\na\nx\n", "line 2: 'a' is a heading among rows"),
-        ("a\na\nx\n", "keep the first, or write one above rows without any"),
+        ("a\na\nx\n", "keep the first, or write one above"),
         ("a,b\n1,2\n3,\0" + "4" * 20, "line 3: byte 10 is 0: leave it out"),
         (
             "a,M\u00e5l\n".encode("utf-16-le"),
@@ -627,6 +627,18 @@ def test_candidates_that_are_cells_of_a_table_are_refused(cells: str, tmp_path: 
         read_values(written(tmp_path, cells, "list.txt"))
     assert len(read_values(written(tmp_path, f"{cells}\nc", "list.txt"))) == 3
     assert read_values(written(tmp_path, "a,1\nb,2\n", "list.txt")) == ("a,1", "b,2")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16-le"])
+def test_no_option_is_named_where_there_is_none(encoding: str, tmp_path: Path) -> None:
+    """The commands that read a registry have no --encoding."""
+    path = written(tmp_path, "Zürich\nOslo\n".encode(encoding), "list.txt")
+    with pytest.raises(RegistryError, match=r"not UTF-8 text: save it in UTF-8$"):
+        read_values(path)
+    with pytest.raises(RegistryError, match=f"as --encoding {encoding}"):
+        read_values(path, Reading())
+    assert read_values(path, Reading(encoding=encoding)) == ("Zürich", "Oslo")
 
 
 @pytest.mark.exact

@@ -3,20 +3,21 @@
 import re
 from pathlib import Path
 
-from ldp.data_files import ARROW, AS_WRITTEN, SHOWN, Reading, data_table, read_table, read_text
+from ldp.data_files import ARROW, SHOWN, Reading, data_table, read_table, read_text
 from ldp.errors import ParameterError, RegistryError
 
+OF_REGISTRY = Reading(has_options=False)
 _CELL = re.compile(r"""(['"]).*\1,?|.*[,;]|.*\t.*|\s.*|.*\s""")
 """Line of a table without a header, which would be a value with quotes, separators or blanks."""
 
 
-def read_values(path: Path, reading: Reading = AS_WRITTEN) -> tuple[str, ...]:
+def read_values(path: Path, reading: Reading = OF_REGISTRY) -> tuple[str, ...]:
     """Return the values of a candidates file: one a line, blank lines skipped; or the `value`
     column of a table, recognised by its name or first line. Raise RegistryError."""
     return tuple(value_lines(path, reading))
 
 
-def value_lines(path: Path, reading: Reading = AS_WRITTEN) -> dict[str, int]:
+def value_lines(path: Path, reading: Reading = OF_REGISTRY) -> dict[str, int]:
     """Return the values of a candidates file with the line of each. Raise RegistryError."""
     lines = dict[str, int]()
     try:
