@@ -49,7 +49,7 @@ USELESS = 4.0
 QUANTILES = (0.5, 0.95)
 LONGEST = 40
 _MEASURE = re.compile(
-    r"[+-]?([('’<>≤≥~≈–\u200e]?(?:[A-Z]{0,2}[$€£¥₹]|(?:[A-Z]{3}|[Kk]r\.?) )?)"
+    r"[+-]?([('’<>≤≥~≈–\xad\u200b-\u200f]?(?:[A-Z]{0,2}[$€£¥₹]|(?:[A-Z]{3}|[Kk]r\.?) )?)"
     r" ?[+-]?\d[\d.,' ]*?"
     r"(?: ?([^\d\s.,']{1,4}\.?)|(:)\d\d(?::\d\d)?)?"
 )
@@ -381,7 +381,7 @@ def _column(
     low, high = MAGNITUDES
     if any(number > high or 0 < number < low for number in numbers):
         notes += f" Numbers below {low:g} share a bin here, and so do those above {high:g}:"
-        notes += " more reports do not tell them apart, `magnitudes` gives them bins."
+        notes += " `magnitudes` gives them bins."
     return people, about, notes, facts
 
 
