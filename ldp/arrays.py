@@ -304,7 +304,7 @@ def real_numbers(values: Any, size: int) -> Floats:
 def whole_counts(counts: Any, size: int) -> Ints:
     """Return counts of people, shape (size,), as int64. Raises ParameterError for anything else."""
     numbers: NDArray[Any] = array_of(counts)
-    if numbers.dtype == np.float16:  # has no 2**62
+    if numbers.dtype.kind == "f":  # half floats have no 2**62
         numbers = numbers.astype(np.float64)
     is_right = numbers.dtype.kind in "iuf" and numbers.shape == (size,)
     if is_right and ((numbers >= 0) & (numbers < 1 << 62) & (numbers == np.floor(numbers))).all():

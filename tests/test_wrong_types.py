@@ -19,6 +19,8 @@ pytestmark = pytest.mark.exact
 
 Wrong: Any = "foo"
 NONE: Any = None
+TIME: Any = np.timedelta64(1, "s")
+"""Time that numpy calls a whole number."""
 CITIES = ldp.RandomizedResponse(categories=("Oslo", "Bergen", "Hell"), epsilon=4.0)
 TABLE = simulation.draw_table(CITIES, ["Oslo", "Hell"] * 50, generator=1)
 PART: Any = ldp.RandomizedResponse(categories=("a", "b"), epsilon=1.0)
@@ -28,6 +30,14 @@ SHARES: Any = {"users": 1000, "epsilon": 1.0, "domain": 4}
 
 CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "design": (lambda: RandomizedOutcomeRegression(Wrong), "design must be OutcomeDesign, got str"),
+    "time for epsilon": (
+        lambda: ldp.RandomizedResponse(categories=("a", "b"), epsilon=TIME),
+        "epsilon must be a number",
+    ),
+    "times for epsilons": (
+        lambda: ldp.compare(["rr"], ["a", "b"], epsilons=[1, TIME]),
+        "epsilon must be a number",
+    ),
     "register": (lambda: ldp.register(Wrong), "'foo' is not a class of mechanisms"),
     "rule": (lambda: server.decode(TABLE, rule=Wrong), "rule must be Rule, got str"),
     "threshold": (lambda: server.Rule(threshold=Wrong), "threshold must be a float"),

@@ -23,6 +23,7 @@ from ldp.planning.numbers import Mean, Percentile
 from ldp.planning.plan import lower_bound
 from ldp.planning.question import Question
 from ldp.planning.values import Shares
+from ldp.protocol.channel import real_number
 from ldp.simulation import Population
 from ldp.tables.frame import Columns, Frame, new_axes, number_text, round_numbers, table_html
 
@@ -224,7 +225,7 @@ def epsilons_of(epsilons: Any) -> tuple[float, ...]:
         several = []
     if not several or not all(isinstance(epsilon, Real) for epsilon in several):
         raise ParameterError("give one epsilon or more, each a number")
-    return tuple(e if isinstance(e, int | float) else float(e) for e in several)
+    return tuple(e if isinstance(e, int | float) else real_number(e, "epsilon") for e in several)
 
 
 def _mechanism(source: Any, people: Population, epsilon: float) -> Any:

@@ -73,7 +73,10 @@ def real_number(number: object, name: str, *, up: bool = False) -> float:
     a fraction: the products of fractions would overflow."""
     if type(number) is float:
         return number
-    if isinstance(number, bool) or not isinstance(number, Real):
+    # numpy calls a time a whole number
+    is_time = type(number).__name__ == "timedelta64"
+    is_other = is_time or isinstance(number, bool)
+    if is_other or not isinstance(number, Real):
         raise ParameterError(f"{name} must be a number")
     exact: Any = int(number) if isinstance(number, Integral) else number
     try:

@@ -400,7 +400,7 @@ def test_counts_of_people_are_whole_numbers(counts: Any) -> None:
             function(("a", "b"), counts=counts)
     nullable: Any = np.array([2, 3], dtype=object)  # as of pandas
     whole: Any
-    for whole in (nullable, np.array([2, 3], np.float16)):
+    for whole in (nullable, np.array([2, 3], np.float16), np.array([2, 3], ">f2")):
         assert Population(("a", "b"), counts=whole).users == 5
 
     class Unreadable:
