@@ -23,7 +23,8 @@ class Subjects(Responses):
     frozen_responses = 0
 
     def memoised_report(self, metric: Metric, value: Value) -> Report:
-        return Report(f"memoised::{value!s}".encode(), str(value).encode().ljust(16))
+        tag = f"{metric.name} {value!s}".encode()
+        return Report(f"memoised::{value!s}".encode(), tag.ljust(16))
 
     def permanent_response(self, metric: Metric, value: Value) -> bytes:
         self.frozen_responses += 1
