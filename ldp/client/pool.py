@@ -85,8 +85,8 @@ def enter(
     key, slots = (end, *meaning(metric)), metric.reports_per_window
     records = _records(database, "seen", key)
     slot = uniform_below(bits, max(slots, records + 1))
-    while records < slots and _is_taken(database, key, slot):
-        slot = uniform_below(bits, slots)
+    if records < slots and (free := _free_slots(database, key, slots, slot)):
+        slot = free[uniform_below(bits, len(free))]
     database.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?)", (*key, records + 1))
     if slot < slots:
         database.execute(
@@ -162,9 +162,11 @@ def due_periods(database: Database, now: int) -> list[tuple[int, str]]:
     ).fetchall()
 
 
-def _is_taken(database: Database, key: PeriodKey, slot: int) -> bool:
-    statement = f"SELECT 1 FROM pool {_WHERE} AND slot = ?"
-    return database.execute(statement, (*key, slot)).fetchone() is not None
+def _free_slots(database: Database, key: PeriodKey, slots: int, slot: int) -> list[int]:
+    """Return `slot` if it is free, else all that are. There are none in a damaged file only."""
+    rows = database.execute(f"SELECT slot FROM pool {_WHERE}", key).fetchall()
+    taken = {taken for (taken,) in rows}
+    return [s for s in range(slots) if s not in taken] if slot in taken else [slot]
 
 
 def _records(database: Database, table: str, key: PeriodKey) -> int:

@@ -200,6 +200,19 @@ def test_an_error_of_a_signal_handler_that_is_kept_keeps_no_transaction(
 
 
 @pytest.mark.exact
+def test_a_damaged_number_of_records_stops_no_record(app: App) -> None:
+    """All slots are taken by fewer records than there are slots."""
+    for _ in range(3):
+        app.client.record("city", "Oslo")
+    with closing(sqlite3.connect(app.path)) as device, device:
+        device.execute("UPDATE seen SET records = 0")
+    thread = Thread(target=app.client.record, args=("city", "Oslo"), daemon=True)
+    thread.start()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+@pytest.mark.exact
 def test_a_withdrawal_that_cannot_be_written_down_holds_all_the_same(app: App) -> None:
     app.client.record("city", "Oslo")
     app.now += DAY
