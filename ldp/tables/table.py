@@ -143,13 +143,13 @@ class Table:
         if not are_texts(days := [*windows] if is_list else None):
             raise ParameterError("windows must be a list of days, as ['2026-01-01']")
         cells, rows = array_of(counts), np.atleast_1d(array_of(reports))
+        if cells.dtype.kind not in "iu" or rows.dtype.kind not in "iu":
+            raise ParameterError("counts and reports must be integers: give arrays of integers")
         if cells.shape != mechanism.shape or rows.shape != mechanism.shape[:1]:
             raise ParameterError(
                 f"counts must have the shape {tuple(mechanism.shape)} and reports "
                 f"{mechanism.shape[:1]}, not {cells.shape} and {rows.shape}"
             )
-        if cells.dtype.kind not in "iu" or rows.dtype.kind not in "iu":
-            raise ParameterError("counts and reports must be integers")
         table = cls(mechanism, cells, rows.astype(np.int64), tuple(sorted({*days})))
         if reason := table._impossible():
             raise ParameterError(f"no reports can make these counts: {reason}")

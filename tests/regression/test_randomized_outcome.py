@@ -23,6 +23,7 @@ from ldp.server import Table, decode
 from simulations import surveys
 from tests.command_line import run
 from tests.statistics import ALPHA
+from tests.tiers import tiered
 
 FORCED = OutcomeDesign.forced(truth=2 / 3, yes=1 / 6)
 DESIGNS = [
@@ -313,6 +314,7 @@ def test_intervals_of_a_slope_of_few_people_cover() -> None:
     assert reached >= binom.ppf(ALPHA, 400, 0.945)
 
 
+@pytest.mark.slow
 def test_intervals_of_log_odds_with_heavy_rows_cover(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin, whose residuals are of a fit that heavy rows pull to themselves, does not."""
     design = OutcomeDesign(yes_if_yes=1.0, yes_if_no=0.0)
@@ -333,7 +335,7 @@ def test_intervals_of_log_odds_with_heavy_rows_cover(monkeypatch: pytest.MonkeyP
     assert reached() < binom.ppf(ALPHA, 400, 0.945)
 
 
-@pytest.mark.parametrize(("model", "rows"), [("linear", 2), ("logistic", 3)])
+@pytest.mark.parametrize(("model", "rows"), tiered([("linear", 2), ("logistic", 3)]))
 def test_intervals_with_a_stratum_of_few_rows_cover(
     model: Literal["linear", "logistic"], rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
