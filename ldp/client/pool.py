@@ -21,6 +21,8 @@ meaning is never sent, nor charged, under another."""
 
 PeriodKey = tuple[int, str, int, bytes]
 """End of a period or epoch, in seconds since 1970, and a meaning."""
+TRIES = 32
+"""Number of slots that are drawn before the free ones are listed."""
 _WHERE = "WHERE (ends, metric, version, meaning) = (?, ?, ?, ?)"
 
 
@@ -85,8 +87,8 @@ def enter(
     key, slots = (end, *meaning(metric)), metric.reports_per_window
     records = _records(database, "seen", key)
     slot = uniform_below(bits, max(slots, records + 1))
-    if records < slots and (free := _free_slots(database, key, slots, slot)):
-        slot = free[uniform_below(bits, len(free))]
+    if records < slots:
+        slot = _free_slot(database, key, slots, slot, bits)
     database.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?)", (*key, records + 1))
     if slot < slots:
         database.execute(
@@ -162,11 +164,18 @@ def due_periods(database: Database, now: int) -> list[tuple[int, str]]:
     ).fetchall()
 
 
-def _free_slots(database: Database, key: PeriodKey, slots: int, slot: int) -> list[int]:
-    """Return `slot` if it is free, else all that are. There are none in a damaged file only."""
+def _free_slot(database: Database, key: PeriodKey, slots: int, slot: int, bits: BitSource) -> int:
+    """Return `slot` if it is free, else another that is. Only in a damaged file there may be none:
+    then a slot is returned that is taken."""
+    for _ in range(TRIES):
+        statement = f"SELECT 1 FROM pool {_WHERE} AND slot = ?"
+        if database.execute(statement, (*key, slot)).fetchone() is None:
+            return slot
+        slot = uniform_below(bits, slots)
     rows = database.execute(f"SELECT slot FROM pool {_WHERE}", key).fetchall()
-    taken = {taken for (taken,) in rows}
-    return [s for s in range(slots) if s not in taken] if slot in taken else [slot]
+    taken = {number for (number,) in rows}
+    free = [number for number in range(slots) if number not in taken] or [slot]
+    return free[uniform_below(bits, len(free))]
 
 
 def _records(database: Database, table: str, key: PeriodKey) -> int:

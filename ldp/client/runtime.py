@@ -345,7 +345,7 @@ class Client:
         encode."""
         metric = self._registry.metrics.get(name) if isinstance(name, str) else None
         if metric is None:
-            return Declined("unknown metric", "no such metric is registered"), None, value
+            return Declined("unknown metric", "no such metric"), None, value
         if metric.needs_shuffler and not self._has_relay:
             return Declined("relay", f"metric {name!r} needs a relay to send to"), metric, value
         value = metric.cleaned(value)

@@ -341,7 +341,7 @@ export class Client {
     const metric = registry.metrics[name];
     const problem = registry.problems[name];
     if (problem) return refusal("registry", problem);
-    if (!metric) return refusal("unknown metric", "no such metric is registered");
+    if (!metric) return refusal("unknown metric", "no such metric");
     const cleaned = registry.cleaned(metric, value);
     metric.encoder.check(cleaned);
     const around = this.#surroundings(registry);

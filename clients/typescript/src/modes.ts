@@ -58,7 +58,8 @@ function enterPeriod({ device, metric, window, bits }: Scene, now: number, draw:
   }
   const slots = metric.reports_per_window;
   let slot = indexBelow(bits, Math.max(slots, period.records + 1));
-  while (period.records < slots && period.pool[slot]) slot = indexBelow(bits, slots);
+  // in a damaged document no slot may be free
+  while (period.pool[slot] && Object.keys(period.pool).length < slots) slot = indexBelow(bits, slots);
   period.records += 1;
   if (slot < slots) period.pool[slot] = draw();
 }

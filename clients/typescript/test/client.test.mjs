@@ -388,6 +388,14 @@ test("5 a record that is not drawn is never encoded", async () => {
   assert.ok(draws < 40, `${draws}`);
 });
 
+test("a damaged number of records stops no record", async () => {
+  const device = new Device();
+  await device.client.grant();
+  for (let i = 0; i < 9; i += 1) await device.client.record("city", "Oslo");
+  device.document.periods[0].records = 0;
+  assert.deepEqual(await device.client.record("city", "Oslo"), yes);
+});
+
 test("6 early and late records are as likely to be sent", async () => {
   let first = 0;
   const runs = 100;
