@@ -235,11 +235,12 @@ class Registry(Contents):
         span touches allow, and its cap for life. For a group that trusts a shuffler these figures
         are infinite: they hold against whoever sees what leaves the device.
 
-        For a group with metrics memoised per value, these figures compare lives whose values change
-        at the same times. The result has one more, "changing_per_value": the epsilon of one window
-        for two lives that differ in it, where its values may be those of other windows, too. Each
-        further window in which lives differ adds as much. This holds while the cap for life is not
-        reached: the time when reports end reveals how many values there were.
+        For a group with metrics memoised per value, these figures compare lives whose responses
+        change at the same times (two values may share one). The result has one more,
+        "changing_per_value": the epsilon of one window for two lives that differ in it, where its
+        values may be those of other windows, too. Each further window in which lives differ adds as
+        much. This holds while the cap for life is not reached: the time when reports end reveals
+        how many values there were.
         """
         if self.groups[group].needs_shuffler:
             return dict.fromkeys((*SPANS, "life"), math.inf if self.metrics_of(group) else 0.0)
