@@ -410,7 +410,7 @@ def test_counts_of_people_are_whole_numbers(counts: Any) -> None:
     other: Any = Unreadable()
     with pytest.raises(ParameterError, match="counts must be whole numbers"):
         Population(("a", "b"), counts=other)
-    with pytest.raises(ParameterError, match="counts must have the shape"):
+    with pytest.raises(ParameterError, match="give arrays of integers"):
         Table.from_counts(of_list, other, 9)
     for some in ([2, 3], ["2", "x"]):
         hidden: Any = np.ma.array(some, mask=[False, True])
