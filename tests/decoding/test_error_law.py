@@ -58,8 +58,7 @@ def test_estimates_that_add_to_more_than_the_reports_leave_the_tail_as_it_is() -
     """Of 404 reports 399 seem to hold one value, and four others 63: noise hardly moves S.
 
     It reaches a number at least as often as collisions with the one value alone do. On no whole
-    number the FFT oscillated, and 9 or more reports had a p-value of 1e-15: of 635 tables of such
-    a value, 14 % had a word discovered that nobody holds, and now 3 % of 1,042.
+    number the FFT oscillated, and 9 or more reports had a p-value of 1e-15.
     """
     sketch = LocalHashing(epsilon=6.0, rows=128, seed="00")
     rows, width = sketch.shape

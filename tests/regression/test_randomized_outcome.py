@@ -126,8 +126,7 @@ def test_intervals_of_log_odds_are_those_of_the_likelihood(design: OutcomeDesign
 def test_weights_scale_the_fall_of_the_likelihood(yes: int) -> None:
     """It falls by half the squared quantile, times the variance over that of equal weights.
 
-    With equally far ends, those of the slope of a long-tailed covariate held the truth in 79 % of
-    1,000 surveys of 1,000 people, a tenth of whom hold it, and now in 90 %.
+    Equally far ends held the slope of a long-tailed covariate of a rare outcome too seldom.
     """
     y, weight = np.arange(1000) < yes, np.where(np.arange(1000) % 2, 1.0, 3.0)
     model = RandomizedOutcomeRegression(FORCED, "logistic").fit(np.zeros((1000, 0)), y, weight)
