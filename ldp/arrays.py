@@ -253,10 +253,8 @@ def require_no_times(columns: Mapping[str, Any]) -> None:
     """Raise ParameterError, with the name, for dates and times: numpy would take them for numbers
     of a unit that depends on who made them."""
     for name, values in columns.items():
-        kind = np.dtype(float)
         # what else is wrong the caller says
-        with suppress(Exception):
-            kind = np.asarray(values).dtype
+        kind = array_of(values).dtype
         if kind.kind in "mM":
             what = f"{name} must be numbers, not {kind}"
             raise ParameterError(f"{what}: write times as numbers")
@@ -286,10 +284,10 @@ def array_of(values: Any) -> Any:
     return numbers
 
 
-def real_numbers(values: Any, size: int) -> Floats:
-    """Return `values`, shape (size,), as float64. Raises ParameterError for anything but real
-    numbers."""
-    numbers = array_of(values)
+def real_frequencies(frequencies: Any, size: int) -> Floats:
+    """Return frequencies of values, shape (size,), as float64. Raises ParameterError for anything
+    but real numbers."""
+    numbers = array_of(frequencies)
     kinds = set[type]()
     if numbers.dtype == object:
         kinds = {*map(type, numbers.flat)}

@@ -485,10 +485,8 @@ def _label(row: Mapping[str, Any]) -> str:
 
 def _short(row: Mapping[str, Any]) -> str:
     """Return the name of a percentile on a line, with LONGEST letters of its category."""
-    name = row.get("value", "")
-    name = repr(name[:LONGEST])
-    end = row.get("statistic", "")
-    return f"{name[1:-1]} {end}".strip()
+    name = repr(row.get("value", "")[:LONGEST])[1:-1]
+    return f"{name} {row.get('statistic', '')}".strip()
 
 
 def _interval(row: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldp.report.drawings import (
     Axis,
@@ -133,17 +134,17 @@ def holds(row: Facts, known: float) -> bool:
     return is_above and (row["high"] is None or known <= row["high"])
 
 
-def _are_above_noise(level: float, bins: PictureRows) -> Any:
+def _are_above_noise(level: float, bins: PictureRows) -> NDArray[np.bool_]:
     """Return whether each bin stands out from the noise of all. Neighbours that do not are taken
     together, 2, 4, 8, ... at a time: shape (bins,)."""
     reach = NormalDist().inv_cdf(1 - (1 - level) / max(1, len(bins)))
-    share = np.array([row["estimate"] for row in bins])
+    counts = np.array([row["estimate"] for row in bins])
     variance = np.array([(row["std_error"] or math.inf) ** 2 for row in bins])
     above, size = np.zeros(len(bins), bool), 1
     while size < 2 * len(bins):
         starts = np.arange(0, len(bins), size)
         noise = reach * np.add.reduceat(variance, starts) ** 0.5
-        is_told = np.add.reduceat(share, starts) > noise
+        is_told = np.add.reduceat(counts, starts) > noise
         is_told &= ~np.logical_or.reduceat(above, starts)
         above |= np.repeat(is_told, size)[: len(bins)]
         size *= 2

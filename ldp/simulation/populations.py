@@ -21,7 +21,7 @@ from ldp.arrays import (
     Seed,
     column_codes,
     generator_of,
-    real_numbers,
+    real_frequencies,
     require_one_index,
     texts,
     whole_counts,
@@ -70,7 +70,7 @@ class Population:
             if self.counts is not None:
                 object.__setattr__(self, "counts", whole_counts(self.counts, len(values)))
             else:
-                shares = real_numbers(self.frequencies, len(values))
+                shares = real_frequencies(self.frequencies, len(values))
                 object.__setattr__(self, "frequencies", shares)
         object.__setattr__(self, "values", values)
         weights = self._weights()
