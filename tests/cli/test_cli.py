@@ -13,6 +13,7 @@ import pytest
 from click import Context
 
 from ldp import MemoisedResponse
+from ldp.__main__ import main
 from ldp.cli import commands
 from ldp.mechanisms.base import Encoder, Value
 from ldp.protocol.wire import pack_report
@@ -50,6 +51,20 @@ def test_the_whole_job_on_a_csv_of_city_names(
     page = Path("page.html").read_text()
     assert "Tromsø" in page
     assert "://" not in page, "the page loads nothing"
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("told", ["", "2"])
+def test_products_of_matrices_take_one_thread_unless_told(
+    told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads that wait for each other took a fifth of the processor time of `ldp decode`."""
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", told)
+    if not told:
+        monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    monkeypatch.setattr("sys.argv", ["ldp", "--version"])
+    main()
+    assert os.environ["OPENBLAS_NUM_THREADS"] == (told or "1")
 
 
 @pytest.mark.exact
