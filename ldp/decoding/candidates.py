@@ -27,7 +27,7 @@ from ldp.bulk.compiled import by_rows
 from ldp.bulk.counting import add_to_cells, sum_cells
 from ldp.decoding.binomials import FEW_LIES, HARDLY_ANY_LIES
 from ldp.decoding.error_law import ErrorLaw, law_of_random_cells
-from ldp.decoding.report_patterns import UNEXPLAINED, PatternEquations
+from ldp.decoding.report_patterns import PatternEquations, is_unexplained
 from ldp.errors import DecodeError
 from ldp.mechanisms import Mechanism
 from ldp.protocol.kinds import Index
@@ -199,12 +199,16 @@ class BitEquations:
 
     def learn(self, design: BloomDesign, fit: Sparse) -> "tuple[BitEquations, bool]":
         """Return the equations without the part of the noise that the squares of the shares'
-        residuals predict, and True."""
+        residuals predict, and whether that was the last part. Where strings are not on the list,
+        the first fit takes some of their share, so a second part comes from the fit after it."""
         used, noise = self.table.reports > 0, np.zeros_like(design.weight)
-        weight, residual = design.weight[used], fit.residual.reshape(noise.shape)[used]
+        weight = design.weight[used]
+        residual = (fit.residual + self.noise).reshape(noise.shape)[used]
         variance = self.variance(self.share, np.maximum(self.reports - 1, 1))[used]
         noise[used] = weight * noise_from_squares(residual / weight, variance, weight**2)
-        return replace(self, noise=noise.ravel()), True
+        scale = self.remaining(design, fit)[1]
+        is_last = bool(np.any(self.noise)) or not is_unexplained(scale, self.contrasts)
+        return replace(self, noise=noise.ravel()), is_last
 
     def doubt(self, design: BloomDesign) -> float:
         """Return 0: what `learn` subtracts is the smallest part of the noise."""
@@ -375,7 +379,7 @@ def from_map(
             f"{fit.chosen.size} candidates of {contrasts} equations are too many to tell whether "
             "strings that people hold are not on the list: if some are, the counts are theirs too"
         )
-    elif scale > 1 + UNEXPLAINED * math.sqrt(2 / freedom):
+    elif is_unexplained(scale, freedom):
         details["warning"] = (
             f"the residuals vary {scale:.2f} times as much as noise would: strings that people "
             "hold are not on the list, or too many for it, so the error rate and the intervals "

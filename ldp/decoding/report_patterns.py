@@ -57,7 +57,7 @@ MOST_PATTERNS = 1 << 18
 LEAST_SHARE = 0.01
 """Least share of the people whose filters are taken for random, when P is computed."""
 UNEXPLAINED = 4.0
-"""Number of standard errors by which the residuals' variance must exceed 1 for a warning."""
+"""Number of standard errors by which the variance of residuals exceeds 1 if not all is noise."""
 NO_INFORMATION = 1e-9
 """Ratio of an eigenvalue of I to the largest below which its contrast is left out."""
 MOST_UNLISTED = 8
@@ -224,7 +224,7 @@ class PatternEquations:
         )
         if is_settled and len(shares) < MOST_UNLISTED:
             variance = self.remaining(design, replace(fit, residual=residual.ravel()))[1]
-            if variance > 1 + UNEXPLAINED * math.sqrt(2 / self.contrasts):
+            if is_unexplained(variance, self.contrasts):
                 _without_string(design, residual, strings)
         unlisted = np.array(strings).reshape(len(strings), *self.unlisted.shape[1:])
         return replace(self, unlisted=unlisted), is_settled and len(strings) == len(shares)
@@ -307,6 +307,12 @@ def _without_string(design: FilterDesign, residual: Floats, strings: list[Floats
         return residual
     strings.append(string)
     return residual - design.of_filters(string)
+
+
+def is_unexplained(variance: float, freedom: int) -> bool:
+    """Return whether residuals with `freedom` degrees of freedom, whose `variance` is 1 where all
+    is noise, hold strings that are not listed."""
+    return variance > 1 + UNEXPLAINED * math.sqrt(2 / freedom)
 
 
 def require_decodable(mechanism: CatalogueMechanism) -> Rappor:
