@@ -396,9 +396,16 @@ class Mechanism(CatalogueMechanism, ABC):
 
         `reports`: number collected. `frequency`: share that holds the value. `others_squared`: sum
         of the squared frequencies of all other values (only a sketch's collisions depend on it);
-        numbers or arrays. For a fixed population: reports * support.variance(frequency).
+        numbers or arrays. For a fixed population: `variance_through` the mechanism's `support`.
         """
-        return reports * self.support.variance(frequency)
+        return self.variance_through(self.support, reports, frequency, others_squared)
+
+    def variance_through(
+        self, channel: Channel, reports: int, frequency: Any, others_squared: Any
+    ) -> Any:
+        """Return what `variance` does, with `channel` in place of the report's: `reports` times the
+        channel's variance at this `frequency`."""
+        return reports * channel.variance(frequency)
 
     def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
         """Return by how much the variance of a count, in `reports` squared, grows with each further
@@ -409,10 +416,12 @@ class Mechanism(CatalogueMechanism, ABC):
         response names the cell and h, l are the probabilities of the instantaneous step. n reports
         have n (K - 1) such terms, and the estimator divides by (h - l)**2
         `permanent_channel.gain`**2. The sum is (K - 1) n permanent_channel.variance(f). The result
-        is this sum divided by K - 1. `frequency`: a number or an array.
+        is this sum divided by K - 1. A client's reports also share its row, so the collisions, and
+        its sample of buckets: `variance_through` adds them. `frequency`: a number or an array.
         """
-        channel = self.permanent_channel
-        return reports * channel.variance(frequency) if channel else 0.0 * frequency
+        if (channel := self.permanent_channel) is None:
+            return 0.0 * frequency
+        return self.variance_through(channel, reports, frequency, 0.0)
 
     def std_error(self, reports: int, frequency: float = 0.0, others_squared: float = 0.0) -> float:
         """Return the standard error, in reports, of the estimated count of a value: the root of

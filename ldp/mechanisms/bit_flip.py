@@ -127,25 +127,22 @@ class BitFlip(Mechanism):
     def fakes_move(self, share: float = FAKES) -> float:
         """Return what `Mechanism.fakes_move` does. All fake reports are about the value's bucket,
         but only `bits` in `buckets` of the honest ones."""
-        return self._about_bucket(share) * self.support.leverage
+        return super().fakes_move(self._about_bucket(share))
 
     def fakes_lower(self, share: float = FAKES) -> float:
         """Return what `Mechanism.fakes_lower` does, for fake reports as in `fakes_move`."""
-        about = self._about_bucket(share)
-        return about / self.support.gain - about * self.support.leverage
+        return super().fakes_lower(self._about_bucket(share))
 
     def _about_bucket(self, share: float) -> float:
         """Return the part of the reports about a bucket that are fake, if all fakes are."""
         honest = (1 - share) * self.bits / self.buckets
         return share / (honest + share)
 
-    def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
+    def variance_through(
+        self, channel: Channel, reports: int, frequency: Any, others_squared: Any
+    ) -> Any:
         """Return n [(b / r) V(f) + (b / r - 1) f (1 - f)] for n `reports`, with b buckets, r bits
         and the channel's variance V: a sample of r / b of the reports is about a bucket."""
-        return self.variance_through(self.channel, reports, frequency)
-
-    def variance_through(self, channel: Channel, reports: int, frequency: Any) -> Any:
-        """Return what `variance` does, with `channel` in place of the report's."""
         times = self.buckets / self.bits
         sampled = (times - 1) * frequency * (1 - frequency)
         return reports * (times * channel.variance(frequency) + sampled)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Case, Setting, threshold
@@ -174,11 +173,6 @@ class MemoisedHashing(MemoisedColumn, LocalHashing):
         case_of(epsilon=0.5, lifetime_epsilon=0.75, rows=2),
     )
 
-    def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
-        """Return what `MemoisedMechanism.pooled_variance` does, plus the variance of collisions:
-        all reports of a client are about one row. So they share its collisions too."""
-        return self.variance_through(self.permanent_channel, reports, frequency, 0.0)
-
 
 @dataclass(frozen=True, kw_only=True)
 class MemoisedBitFlip(_Lifetime, BitFlip):
@@ -221,8 +215,3 @@ class MemoisedBitFlip(_Lifetime, BitFlip):
     def memory(self) -> KeyedFilter:
         f = 2 * self.permanent_channel.untouched
         return KeyedFilter(self.bits, self.buckets, f, self.fingerprint)
-
-    def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
-        """Return what `MemoisedMechanism.pooled_variance` does, plus the variance of the sample of
-        buckets: all reports of a client are about the same buckets."""
-        return self.variance_through(self.permanent_channel, reports, frequency)

@@ -77,9 +77,6 @@ class MeanSketch(Mechanism, ABC):
         m = self.columns
         return share * m / ((m - 1) * self.support.gain) - self.fakes_move(share)
 
-    def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
-        return self.variance_through(self.channel, reports, frequency, others_squared)
-
     def variance_through(
         self, channel: Channel, reports: int, frequency: Any, others_squared: Any
     ) -> Any:
