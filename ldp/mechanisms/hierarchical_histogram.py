@@ -165,14 +165,13 @@ class HierarchicalHistogram(Mechanism):
         _ = self.channel
 
     def _require_bins(self) -> None:
-        magnitudes = require_range(self.magnitudes, "magnitudes")
-        object.__setattr__(self, "magnitudes", magnitudes)
+        convert(self, magnitudes=require_range)
         if self.bounds is not None:
             convert(self, bounds=require_range)
             require_whole(self.buckets, "buckets", 2, MOST_BINS)
-            if magnitudes != MAGNITUDES or self.signed:
+            if self.magnitudes != MAGNITUDES or self.signed:
                 raise ParameterError("magnitudes and signed go with an unknown range, no bounds")
-        elif magnitudes[0] < 2.0**-100:
+        elif self.magnitudes[0] < 2.0**-100:
             raise ParameterError("magnitudes must be at least 2**-100")
         elif self.buckets & (self.buckets - 1):
             raise ParameterError("buckets must be a power of two where the range is unknown")
