@@ -23,7 +23,6 @@ from ldp.decoding.mean_sketch import (
 )
 from ldp.decoding.puzzle import fragment_number, fragments_of
 from ldp.errors import DecodeError, require_kind
-from ldp.mechanisms.local_hashing import LocalHashing
 from ldp.mechanisms.prefix import PrefixExtension
 from ldp.protocol.hashing import value_point
 from ldp.protocol.spelling import PAD
@@ -49,7 +48,7 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
     mechanism = one_table(table).mechanism
     if not isinstance(mechanism, PrefixExtension):
         raise DecodeError("the table is not of mechanism prefix")
-    if mechanism.rows // mechanism.groups < MIN_ROWS:
+    if mechanism.single.rows < MIN_ROWS:
         raise DecodeError(f"fewer than {MIN_ROWS} rows a length: no error rate is claimed")
     spelling = mechanism.spelling
     words, kept_beginnings, endings = [""], list[int](), list[str]()
@@ -117,14 +116,11 @@ def _measure_group(
     """Return the group's rows as a table of local hashing, the estimates of its candidates, how
     many reports name each, and the standard error of their sum. Raises DecodeError for a group
     without reports."""
-    rows = mechanism.rows // mechanism.groups
-    sketch = LocalHashing(
-        epsilon=mechanism.epsilon, rows=rows, seed=mechanism.seed, buckets=mechanism.buckets
-    )
+    rows = mechanism.single.rows
     points = np.fromiter(map(value_point, candidates), dtype=np.uint64, count=len(candidates))
     polynomials = coefficients(mechanism.addressing.rows, mechanism.rows)
     block = slice(group * rows, (group + 1) * rows)
-    part = Table(sketch, table.counts[block], table.reports[block])
+    part = Table(mechanism.single, table.counts[block], table.reports[block])
     if not part.total:
         raise DecodeError("one of the lengths has no reports")
     named_counts, error = gather_with_error(part, part.counts, points, polynomials[block])

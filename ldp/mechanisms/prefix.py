@@ -65,6 +65,12 @@ class PrefixExtension(LocalHashing):
     def addressing(self) -> Prefixes:  # type: ignore[override]
         return Prefixes(self.seed, self.buckets, self.rows // self.groups, self.spelling)
 
+    @cached_property
+    def single(self) -> LocalHashing:
+        """Local hashing of the reports about one length, which have rows of their own."""
+        rows = self.rows // self.groups
+        return LocalHashing(epsilon=self.epsilon, rows=rows, seed=self.seed, buckets=self.buckets)
+
     def fakes_move(self, share: float = FAKES) -> float:
         """Return what `Mechanism.fakes_move` does. All fake reports are about whole words, but only
         one in `groups` of the honest ones."""

@@ -15,7 +15,7 @@ from ldp import central
 from ldp.arrays import Generator
 from ldp.decoding.prefixes import CHANCE, MOST_KEPT, MOST_TESTED, discover_prefixes
 from ldp.decoding.puzzle import fragment_number
-from ldp.mechanisms import LocalHashing, PrefixExtension
+from ldp.mechanisms import PrefixExtension
 from ldp.planning.mechanism_choice import SEED, zipf_squares
 from ldp.planning.numbers import Mean, Percentile
 from ldp.planning.question import DRAWS, VALUES, Answers, Curated, Curator, Files, Question
@@ -69,15 +69,9 @@ def chance_to_find(mechanism: PrefixExtension, users: int, share: float) -> floa
     """Return the probability that a word of this share is discovered: each of its beginnings among
     those that are kept, and the word by Bonferroni at ALPHA (by normal distributions)."""
     groups, normal = mechanism.groups, NormalDist()
-    sketch = LocalHashing(
-        epsilon=mechanism.epsilon,
-        rows=mechanism.rows // groups,
-        seed=mechanism.seed,
-        buckets=mechanism.buckets,
-    )
     about, endings = max(1, users // groups), fragment_number(mechanism.spelling)
     others = zipf_squares(math.ceil(1 / share))
-    rare, noise = (sketch.std_error(about, held, others) for held in (0.0, share))
+    rare, noise = (mechanism.single.std_error(about, held, others) for held in (0.0, share))
     # who reports on a length
     there = math.hypot(noise, math.sqrt(about * share * (1 - share)))
     beginnings = min(MOST_KEPT, CHANCE + 1 / share)
