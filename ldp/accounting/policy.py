@@ -80,6 +80,11 @@ def periods_touched(span: timedelta, period: timedelta) -> int:
     return -(-span // period) + 1
 
 
+def length(span: timedelta) -> int:
+    """Return a length of time in whole seconds."""
+    return round(span.total_seconds())
+
+
 def length_in_words(span: timedelta) -> str:
     """Return a length of time in words, such as "1 day": in the largest unit that divides it."""
     units = ("day", "hour", "minute", "second")

@@ -8,9 +8,9 @@ from datetime import timedelta
 from fractions import Fraction
 from functools import lru_cache
 
-from ldp.accounting.policy import Allowance, Caps
+from ldp.accounting.policy import Allowance, Caps, length
 from ldp.client.device_file import Charge, Database, remember, state, totals
-from ldp.client.periods import day_of, ending, length
+from ldp.client.periods import day_of, ending
 from ldp.client.pool import frozen_response
 from ldp.protocol.sealed_report import SHUFFLER
 from ldp.registry import Metric, Registry

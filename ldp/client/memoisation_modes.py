@@ -12,11 +12,11 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import NamedTuple
 
-from ldp.accounting.policy import Allowance
+from ldp.accounting.policy import Allowance, length
 from ldp.client import pool
 from ldp.client.charges import Span
 from ldp.client.device_file import Database
-from ldp.client.periods import ending, length
+from ldp.client.periods import ending
 from ldp.client.pool import FrozenResponse
 from ldp.client.responses import Report, Responses
 from ldp.protocol.hashing import Value

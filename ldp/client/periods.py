@@ -3,6 +3,8 @@
 import math
 from datetime import UTC, date, datetime, timedelta
 
+from ldp.accounting.policy import length
+
 LAST_SECOND = round(datetime(9000, 1, 1, tzinfo=UTC).timestamp())
 """Latest time that a clock is believed to show: dates end in the year 9999."""
 
@@ -21,11 +23,6 @@ def beginning(now: int, span: timedelta) -> int:
 def ending(now: int, span: timedelta) -> int:
     """Return the end of the period or epoch that holds `now`, in seconds since 1970."""
     return beginning(now, span) + length(span)
-
-
-def length(span: timedelta) -> int:
-    """Return a length of time in whole seconds."""
-    return round(span.total_seconds())
 
 
 def day_of(seconds: int) -> date:

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ldp.accounting.policy import length
 from ldp.client.device_file import Database, remember, state
-from ldp.client.periods import length
 from ldp.client.responses import Report
 from ldp.protocol.randomness import BitSource, uniform_below
 from ldp.registry import Metric, Registry

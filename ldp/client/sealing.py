@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
+from ldp.accounting.policy import length
 from ldp.client.charges import (
     charge,
     is_agreed,
@@ -20,7 +21,7 @@ from ldp.client.charges import (
 )
 from ldp.client.device_file import Database, StorageError, forget_states, remember, state
 from ldp.client.memoisation_modes import Mode
-from ldp.client.periods import beginning, day_of, length
+from ldp.client.periods import beginning, day_of
 from ldp.client.pool import due_periods, forget_records, meaning
 from ldp.client.results import Sent
 from ldp.protocol.batch import ID_BYTES, Batch, Item, pack_batches

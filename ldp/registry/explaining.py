@@ -7,7 +7,7 @@ from fractions import Fraction
 from textwrap import wrap
 from typing import Any
 
-from ldp.accounting.policy import length_in_words, periods_touched
+from ldp.accounting.policy import length, length_in_words, periods_touched
 from ldp.errors import require_share
 from ldp.files import counted, finite
 from ldp.mechanisms.outcomes import outcomes, permanent_outcomes
@@ -239,7 +239,7 @@ def _metric(registry: Registry, metric: Metric, belief: float, certainty: float)
         "answers": {**answers._asdict(), "pair": list(answers.pair)},
         "presence": metric.presence,
         "reports_per_window": metric.reports_per_window,
-        "window_seconds": _seconds(registry.groups[metric.group].caps.window),
+        "window_seconds": length(registry.groups[metric.group].caps.window),
         "report": _meaning(mechanism.cost.epsilon, belief),
     }
     if metric.needs_shuffler:
@@ -254,7 +254,7 @@ def _metric(registry: Registry, metric: Metric, belief: float, certainty: float)
         "named_if_held": if_held,
         "named_if_not": if_not,
         "memoise": metric.memoise or "",
-        "epoch_seconds": _seconds(metric.epoch) if metric.epoch else 0,
+        "epoch_seconds": length(metric.epoch) if metric.epoch else 0,
         "charged": _meaning(metric.price, belief),
         "linked": _linked(registry, metric, belief, certainty),
     }
@@ -288,7 +288,7 @@ def _group(registry: Registry, name: str, belief: float) -> dict[str, Any]:
     caps, members = registry.groups[name].caps, registry.metrics_of(name)
     return {
         "metrics": [metric.name for metric in members],
-        "window_seconds": _seconds(caps.window),
+        "window_seconds": length(caps.window),
         "window_epsilon": caps.window_epsilon,
         "lifetime_epsilon": registry.life_of(name),
         "is_conditional": any(metric.memoise == "per-value" for metric in members),
@@ -417,8 +417,8 @@ def _linked_sentence(
 
 def group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[str]:
     """Yield the sentences of an explanation about a group: its caps, and what they allow."""
-    length = length_in_words(timedelta(seconds=group["window_seconds"]))
-    caps = caps_sentence(length, group["window_epsilon"], group["lifetime_epsilon"])
+    window = length_in_words(timedelta(seconds=group["window_seconds"]))
+    caps = caps_sentence(window, group["window_epsilon"], group["lifetime_epsilon"])
     if group.get("trust"):
         yield f"{name} ({', '.join(group['metrics'])}): {group['consent']}"
         yield f"  Behind an honest relay: {caps}, with a probability to miss that the relay states."
@@ -427,7 +427,7 @@ def group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[
     metrics, unless = ", ".join(group["metrics"]), group["is_conditional"] * UNLESS
     yield (
         f"{name} ({metrics}): {caps}, on each device{unless}; what is left unspent is not added "
-        f"to the next {length.removeprefix('1 ')}."
+        f"to the next {window.removeprefix('1 ')}."
     )
     touched = periods_touched(timedelta(days=1), timedelta(seconds=group["window_seconds"]))
     day, year = group["day"]["epsilon"], group["year"]["epsilon"]
@@ -442,7 +442,7 @@ def group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[
         yield f"  {guess_sentence(group[span]['epsilon'], events, None, belief)}{holds}"
     if unless:
         changing = group["changing_per_value"]["epsilon"]
-        yield f"  {changing_sentence(length, math.inf if changing is None else changing)}"
+        yield f"  {changing_sentence(window, math.inf if changing is None else changing)}"
 
 
 def touched_notes(registry: Registry) -> Iterator[str]:
@@ -463,14 +463,10 @@ def changing_notes(registry: Registry) -> Iterator[str]:
             yield f"The figures of group {name} hold{UNLESS[1:]}. {sentence}"
 
 
-def changing_sentence(length: str, changing: float) -> str:
+def changing_sentence(window: str, changing: float) -> str:
     """Return the sentence about the epsilon `changing` that a changing value costs in each window.
-    `length`: of a window, such as "1 day"."""
-    return CHANGING.format(window=length.removeprefix("1 "), epsilon=epsilon_text(changing))
-
-
-def _seconds(span: timedelta) -> int:
-    return round(span.total_seconds())
+    `window`: its length, such as "1 day"."""
+    return CHANGING.format(window=window.removeprefix("1 "), epsilon=epsilon_text(changing))
 
 
 def _wrapped(line: str, width: int) -> list[str]:

@@ -6,9 +6,9 @@ their SHA-256. `docs/wire.md`, section 13, is the specification.
 
 import json
 import math
-from datetime import timedelta
 from typing import Any
 
+from ldp.accounting.policy import length
 from ldp.files import finite
 from ldp.mechanisms.base import threshold
 from ldp.mechanisms.joint_base import parts_of
@@ -42,11 +42,11 @@ def resolved_bytes(registry: Registry) -> bytes:
 def _group(group: Group) -> dict[str, Any]:
     caps = group.caps
     return _stated(
-        window=_seconds(caps.window),
+        window=length(caps.window),
         window_epsilon=caps.window_epsilon,
         lifetime_epsilon=caps.lifetime_epsilon,
         report_epsilon=caps.report_epsilon,
-        lateness=_seconds(group.lateness),
+        lateness=length(group.lateness),
         trust=group.trust if group.needs_shuffler else None,
     )
 
@@ -62,7 +62,7 @@ def _metric(metric: Metric) -> dict[str, Any]:
         expires=metric.expires.isoformat(),
         reports_per_window=metric.reports_per_window,
         memoise=metric.memoise or None,
-        epoch=_seconds(metric.epoch) if metric.epoch else None,
+        epoch=length(metric.epoch) if metric.epoch else None,
         presence="relayed" if metric.needs_shuffler else metric.presence,
         none=mechanism.placeholder if metric.presence == "hidden" else None,
         cleans=metric.cleans or None,
@@ -78,10 +78,6 @@ def _metric(metric: Metric) -> dict[str, Any]:
         price=metric.price,
         changing_per_value=finite(changing),
     )
-
-
-def _seconds(span: timedelta) -> int:
-    return round(span.total_seconds())
 
 
 def _stated(**values: Any) -> dict[str, Any]:
