@@ -148,11 +148,10 @@ class ByEpoch(Mode):
         report = self.responses.epoch_report
         self._enter(database, now, lambda: report(self.metric, response, value))
 
-    def current_response(self, database: Database, now: int) -> FrozenResponse | None:
-        return self._frozen(database, now)
-
     def _frozen(self, database: Database, now: int) -> FrozenResponse | None:
         return pool.frozen_response(database, self.metric, self._epoch_end(now))
+
+    current_response = _frozen
 
     @staticmethod
     def afforded(metric: Metric, remaining: Allowance) -> Grant:
@@ -200,8 +199,7 @@ class HiddenByEpoch(ByEpoch):
             database, self.metric, next_end, self.bits, lambda: respond(self.metric, value)
         )
 
-    def current_response(self, database: Database, now: int) -> FrozenResponse | None:
-        return None
+    current_response = Mode.current_response
 
     def span(self, database: Database, end: int) -> Span:
         assert self.metric.epoch

@@ -117,8 +117,7 @@ class Responses:
         """Draw a cohort and a permanent response to a value for an epoch, with fresh noise."""
         encoder = self._for_epoch(metric)
         encoder.encode(value)
-        response: bytes = encoder.frozen
-        return response
+        return bytes(encoder.frozen)
 
     def epoch_report(self, metric: Metric, response: bytes, value: Value) -> Report:
         """Draw a report about an epoch's response. `value`: any value that the mechanism knows."""
