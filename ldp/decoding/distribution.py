@@ -39,7 +39,7 @@ from ldp.tables.fakes import Fakes, fake_reports
 from ldp.tables.frame import Columns, new_axes
 from ldp.tables.result import MOST_LINES, Result
 from ldp.tables.statistics import Statistic, columns_of, known_ends
-from ldp.tables.table import Table
+from ldp.tables.table import Table, one_table
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 """Quantiles that are written by default."""
@@ -519,9 +519,7 @@ class Distribution(Result):
 def decode_distribution(table: Table) -> Distribution:
     """Return the distribution of a `table` of `hierarchical-histogram` or `bit-flip`. Raises
     DecodeError for another table, and for one in which a level or a bucket has no reports."""
-    if not isinstance(table, Table):
-        raise DecodeError("give one Table, as Table.load(FILE), or one part of several")
-    mechanism = table.mechanism
+    mechanism = one_table(table).mechanism
     if isinstance(mechanism, HierarchicalHistogram):
         if mechanism.by:
             raise DecodeError("the table has a distribution for each category: decode_by_category")

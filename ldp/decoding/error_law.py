@@ -87,8 +87,7 @@ def law_of_random_cells(cells: Floats, draws: int) -> ErrorLaw | Normal:
     places = np.clip(np.rint(centred / step).astype(np.int64), -half + 1, half - 1)
     chance = np.bincount(places % _RANDOM_POINTS, minlength=_RANDOM_POINTS) / places.size
     mass = np.fft.fftshift(np.fft.irfft(np.fft.rfft(chance) ** draws, _RANDOM_POINTS))
-    falling = np.append(mass[::-1].cumsum()[::-1], 0.0)
-    tail = np.minimum.accumulate(np.clip(falling, 0.0, 1.0))
+    tail = _tail_of(mass)
     mean = draws * float(places.mean())
     std = math.sqrt(draws * float(places.var()))
     if not std:
@@ -194,8 +193,7 @@ class Collisions:
         grid = self._grid
         collide = np.expm1(grid.excess * (count / self.rows)) * (1 / self.width)
         centre = 1j * grid.t * (self.channel.gain * count / self.width)
-        lump: NDArray[np.complex128] = self.rows * np.log1p(collide) - centre
-        return lump
+        return np.asarray(self.rows * np.log1p(collide) - centre)
 
     def _reach(self) -> float:
         """Return the distance above its mean that S exceeds with probability SMALLEST_P at most:
@@ -240,9 +238,13 @@ class _Grid:
     def tail(self, log_phi: NDArray[np.complex128], mean: float) -> Floats:
         """Return P(S >= s) at the points of the grid, and 0 after them: shape (points + 1,)."""
         shifted = np.exp(log_phi + 1j * self.t * (mean - self.start(mean)))
-        mass = np.fft.irfft(shifted.conj(), self.points)
-        falling = np.append(mass[::-1].cumsum()[::-1], 0.0)
-        return np.minimum.accumulate(np.clip(falling, 0.0, 1.0))
+        return _tail_of(np.fft.irfft(shifted.conj(), self.points))
+
+
+def _tail_of(mass: Floats) -> Floats:
+    """Return the sums of `mass` from each point on, and 0 after the last: falling, from 0 to 1."""
+    falling = np.append(mass[::-1].cumsum()[::-1], 0.0)
+    return np.minimum.accumulate(np.clip(falling, 0.0, 1.0))
 
 
 def _log1p(z: NDArray[np.complex128]) -> NDArray[np.complex128]:
