@@ -165,7 +165,7 @@ def publish_command(
         "counted": [asdict(done) for done in result.counted],
         "changes": [asdict(change) for change in changes],
         "broken": [deviation._asdict() for deviation in deviations],
-        "arms": {e.name: [*map(asdict, e.differences)] for e in experiments},
+        "arms": {e.name: [d._asdict() for d in e.differences] for e in experiments},
         "problems": [*map(str, result.problems)],
     }
     say(json.loads(json.dumps(report, default=str)), words, as_json)

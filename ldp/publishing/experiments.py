@@ -45,11 +45,9 @@ ALPHA = 0.05
 TYPICAL = 4.0
 """The r of the module's formula, in the information of the first period: intervals are narrowest,
 beside those for one look, at about 8 r."""
-COLUMNS = ("statistic", "value", "difference", "low", "high", "first", "last", "periods")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArmDifference:
+class ArmDifference(NamedTuple):
     """Number of the first arm minus that of the second, over the periods from `first` to `last`.
     The number is the share of a `value` if the `statistic` is a count, else the mean."""
 
@@ -269,6 +267,5 @@ def write_differences(out: Path, first: str, second: str) -> Experiment:
     return them. Raises ParameterError as `arm_differences` does."""
     experiment = Experiment(first, second, arm_differences(out, first, second))
     path = out / "arms" / f"{experiment.file_name}.csv"
-    rows = ([getattr(d, c) for c in COLUMNS] for d in experiment.differences)
-    write_whole(path, csv_text([COLUMNS, *rows]))
+    write_whole(path, csv_text([ArmDifference._fields, *experiment.differences]))
     return experiment
