@@ -40,5 +40,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    names: list[str] = __getattr__("__all__")
-    return names
+    return [*__getattr__("__all__")]

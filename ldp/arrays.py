@@ -294,8 +294,7 @@ def real_frequencies(frequencies: Any, size: int) -> Floats:
     if kinds and all(issubclass(kind, Real | Decimal) for kind in kinds):
         numbers = numbers.astype(np.float64)
     if numbers.dtype.kind in "iuf" and numbers.shape == (size,):
-        shares: Floats = numbers.astype(np.float64)
-        return shares
+        return np.asarray(numbers.astype(np.float64))
     raise ParameterError("frequencies must be numbers, one for each value")
 
 

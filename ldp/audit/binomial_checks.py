@@ -157,8 +157,7 @@ def odd_parities(counts: Ints) -> Ints:
     """Return, from rows of counts of the numbers 0 .. 2**k - 1, for every mask below 2**k how many
     have an odd number of ones among the mask's bits: Walsh-Hadamard transforms."""
     turned = walsh_hadamard(counts)
-    odd: Ints = (turned[:, :1] - turned) // 2
-    return odd
+    return (turned[:, :1] - turned) // 2
 
 
 def noise_checks(reported: Bools, touched: Bools, lied: float) -> Iterator[Checks]:
@@ -280,8 +279,7 @@ def lag_checks(what: str, seen: Bools, possible: Bools, chance: float) -> Iterat
 def packed(cells: Bools) -> NDArray[np.uint64]:
     """Return cells, shape (reports, columns), as words of 64 bits, shape (reports, words)."""
     block = np.packbits(cells, axis=1)
-    words: NDArray[np.uint64] = np.pad(block, [(0, 0), (0, -block.shape[1] % 8)]).view(np.uint64)
-    return words
+    return np.pad(block, [(0, 0), (0, -block.shape[1] % 8)]).view(np.uint64)
 
 
 def row_sums(cells: Bools) -> Ints:
@@ -302,8 +300,7 @@ def column_sums(cells: Bools) -> Ints:
 
 def _ones(words: NDArray[np.uint64]) -> Ints:
     """Return the number of bits that are set in each row of words."""
-    ones: Ints = np.bitwise_count(words).sum(axis=1, dtype=np.int64)
-    return ones
+    return np.asarray(np.bitwise_count(words).sum(axis=1, dtype=np.int64))
 
 
 def count_checks(what: str, counts: Ints, sizes: Ints, chance: float) -> Iterator[Checks]:

@@ -424,8 +424,7 @@ def following(cells: Bools, places: Ints) -> Bools:
     shape (reports, columns - 1)."""
     twice = np.concatenate([cells, cells], axis=1)
     windows = np.lib.stride_tricks.sliding_window_view(twice, cells.shape[1] - 1, axis=1)
-    following: Bools = windows[np.arange(len(cells)), places + 1]
-    return following
+    return windows[np.arange(len(cells)), places + 1]
 
 
 def _lies(reports: Reports) -> Iterator[Checks]:

@@ -125,12 +125,11 @@ def evened(seen: Bools, chances: Floats, chance: float, coins: Generator) -> Boo
     """Return the events `seen`, which have these `chances`, shape (reports,), changed by `coins` as
     little as possible so that each has the same `chance`."""
     coin = coins.random(seen.size)
-    changed: Bools = np.where(
+    return np.where(
         chances >= chance,
         seen & (coin * chances < chance),
         seen | (coin * (1 - chances) < chance - chances),
     )
-    return changed
 
 
 def _truths(reports: Reports, coins: Generator) -> Iterator[Occurrence]:

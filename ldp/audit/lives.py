@@ -86,14 +86,12 @@ class Period:
     @cached_property
     def counts(self) -> Ints:
         """Return how often each device names each unit: shape (devices, units)."""
-        counts: Ints = self.names.sum(axis=1)
-        return counts
+        return np.asarray(self.names.sum(axis=1))
 
     @property
     def decoded(self) -> Bools:
         """Return whether each device's permanent response seems to name each unit."""
-        is_decoded: Bools = self.counts > _Unit.of(self.mechanism, True).cut(self.reports)
-        return is_decoded
+        return self.counts > _Unit.of(self.mechanism, True).cut(self.reports)
 
 
 def life_checks(

@@ -160,8 +160,7 @@ def _class_laws(mechanism: Dummies, value: Value, size: int) -> tuple[Floats, Fl
     own[size] = 1 - mechanism.sending
 
     def none(own: Floats, dummy: Floats) -> Floats:
-        chance: Floats = np.maximum(1 - own, 0) * np.maximum(1 - dummy, 0) ** slots
-        return chance
+        return np.asarray(np.maximum(1 - own, 0) * np.maximum(1 - dummy, 0) ** slots)
 
     without = none(own, dummy)
     neither = none(own[:, None] + own, dummy[:, None] + dummy)

@@ -120,14 +120,12 @@ class Reports:
             names = self.mechanism.layout.names
             pairs = zip(self.numbers, cells.tolist(), strict=True)
             return np.array([cell >= 0 and names(number, cell) for number, cell in pairs])
-        seen: Bools = np.take_along_axis(self.reported, cells[:, None], axis=1)[:, 0] & (cells >= 0)
-        return seen
+        return np.take_along_axis(self.reported, cells[:, None], axis=1)[:, 0] & (cells >= 0)
 
     def touches(self, cells: Ints) -> Bools:
         """Return whether each report's value touches its cell in `cells`, or could touch it. A cell
         of -1 stands for none."""
-        seen: Bools = np.take_along_axis(self.touched, cells[:, None], axis=1)[:, 0] & (cells >= 0)
-        return seen
+        return np.take_along_axis(self.touched, cells[:, None], axis=1)[:, 0] & (cells >= 0)
 
     @cached_property
     def first_before(self) -> Ints:

@@ -146,8 +146,7 @@ def walsh_hadamard(counts: AnyInts) -> Ints:
 def negative_signs(columns: Ints, cells: Ints) -> Ints:
     """Return popcount(columns & cells) & 1, which is 1 where the Hadamard sign is a minus:
     int64, of the shape to which they broadcast."""
-    signs: Ints = (np.bitwise_count(columns & cells) & 1).astype(np.int64)
-    return signs
+    return np.asarray((np.bitwise_count(columns & cells) & 1).astype(np.int64))
 
 
 @compiled()

@@ -22,8 +22,7 @@ def draw_steps(points: Points, at: RowNumbers, generator: Generator) -> Points:
     """Draw the steps that numbers (`points`) are rounded to in rows `at`: uint64, shape of `at`."""
     roundings = points[np.arange(len(at)), at % points.shape[1]]
     draws = generator.integers(0, 1 << 64, size=len(at), dtype=np.uint64)
-    steps: Points = roundings[:, 0] + (draws < roundings[:, 1])
-    return steps
+    return np.asarray(roundings[:, 0] + (draws < roundings[:, 1]))
 
 
 def packed_bernoulli(generator: Generator, threshold: int, words: int) -> NDArray[np.uint64]:

@@ -71,8 +71,7 @@ def count_files(
         is_counted = count_file(builder, day, path, mechanism, on_damaged)
         if is_counted and on_file is not None:
             on_file(path)
-    table: Table | JointTable = builder.build()
-    return table
+    return builder.build()
 
 
 def count_file(

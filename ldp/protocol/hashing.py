@@ -78,8 +78,7 @@ def _row_digest(seed: str, row: int) -> bytes:
 
 @lru_cache(maxsize=2048)
 def _coefficients(seed: str, row: int) -> tuple[int, int, int]:
-    coefficients: tuple[int, int, int] = _COEFFICIENTS.unpack(_row_digest(seed, row))
-    return coefficients
+    return _COEFFICIENTS.unpack(_row_digest(seed, row))
 
 
 @dataclass(frozen=True)

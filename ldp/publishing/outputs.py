@@ -97,7 +97,7 @@ def parts(out: Path, metric: str, version: int) -> list[OutputPart]:
     return listed
 
 
-def _metadata(path: Path) -> tuple[str, Any]:
+def _metadata(path: Path) -> tuple[str, Facts]:
     """Return the digest and the summary of one file of a series."""
     try:
         metadata = pq.read_schema(path).metadata or {}
@@ -109,8 +109,7 @@ def _metadata(path: Path) -> tuple[str, Any]:
 def summary_of(out: Path, part: OutputPart) -> Facts:
     """Return the summary of the estimates of one period. Raises DecodeError if it is damaged."""
     if part.version == ALL_VERSIONS:
-        facts: Facts = _metadata(part.path)[1]
-        return facts
+        return _metadata(part.path)[1]
     try:
         return read_summary(estimates_path(out, part.metric, part.version, part.period))
     except DecodeError as error:

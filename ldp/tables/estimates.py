@@ -330,8 +330,7 @@ def spread(count: Floats, std_error: Floats, sample: int) -> Floats:
     if not sample:
         return std_error
     share = np.clip(count / sample, 0, 1)
-    wider: Floats = np.sqrt(std_error**2 + share * (1 - share) * sample)
-    return wider
+    return np.sqrt(std_error**2 + share * (1 - share) * sample)
 
 
 def widened(

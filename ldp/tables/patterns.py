@@ -97,8 +97,7 @@ def inflated(packed: memoryview, size: int) -> bytes:
     in so few bytes can have."""
     if size > MOST_UNSEEN and size > MOST_RATIO * len(packed):
         raise DecodeError(f"table file holds {size:,} bytes in {len(packed):,}: no counts do")
-    data: bytes = pa.decompress(packed, size, codec="zstd", asbytes=True)
-    return data
+    return bytes(pa.decompress(packed, size, codec="zstd", asbytes=True))
 
 
 class PatternsBuilder:
