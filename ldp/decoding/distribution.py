@@ -455,7 +455,7 @@ class Distribution(Result):
         """Draw the shares of at most MOST_LINES groups of neighbouring bins, with intervals, and
         the percentiles. A few reports in a hundred lie beyond either end of the drawing. Otherwise
         as `Result.plot`."""
-        axes, level = new_axes(axes), self.level
+        axes, level = new_axes(axes, self.headline, pad=16), self.level
         ends = (self.quantile(BEYOND, level).estimate, self.quantile(1 - BEYOND, level).estimate)
         edges = self._edges[np.isfinite(self._edges)]
         first = max(0, int(np.searchsorted(edges, ends[0], "right")) - 1)
@@ -478,7 +478,6 @@ class Distribution(Result):
             below = f"{self.share[0]:.1%} of the reports, below {self._edges[1]:.4g}"
             axes.set_xlabel(f"not drawn: {below}")
         axes.set_ylabel("share of the reports")
-        axes.set_title(self.headline, fontsize="medium", pad=16, wrap=True)
         return axes
 
     def fakes_move(self, share: float = FAKES) -> float:

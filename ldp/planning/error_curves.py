@@ -88,7 +88,7 @@ class ErrorCurves(Frame):
     def plot(self, axes: Any = None) -> Any:
         """Draw the curves on logarithmic axes, and return the axes of matplotlib: `axes`, or new
         ones. Raises MissingPackage without matplotlib."""
-        axes = new_axes(axes)
+        axes = new_axes(axes, self.about)
         for curve, colour in self._coloured():
             style = "--" if curve.is_dashed else "o-"
             axes.plot(curve.epsilons, curve.errors, style, color=colour, label=curve.name)
@@ -97,7 +97,6 @@ class ErrorCurves(Frame):
         axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
         axes.xaxis.minorticks_off()
         axes.legend()
-        axes.set_title(self.about, fontsize="medium", parse_math=False, wrap=True)
         return axes
 
     def _coloured(self) -> list[tuple[Curve, str]]:

@@ -68,12 +68,14 @@ class Frame(ABC):
         return _package("polars", "to_polars").from_arrow(self.to_arrow())
 
 
-def new_axes(axes: Any) -> Any:
-    """Return `axes`, or new ones if they are None. Raises MissingPackage without matplotlib."""
+def new_axes(axes: Any, title: str, pad: float | None = None) -> Any:
+    """Return `axes`, or new ones if they are None, with a `title`, `pad` points above them. Raises
+    MissingPackage without matplotlib."""
     with from_extra("plot", "plot"):
         from matplotlib import pyplot
     if axes is None:
         _, axes = pyplot.subplots(layout="constrained")
+    axes.set_title(title, fontsize="medium", pad=pad, parse_math=False, wrap=True)
     return axes
 
 

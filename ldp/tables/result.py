@@ -213,7 +213,7 @@ class Result(Frame):
     def plot(self, axes: Any = None) -> Any:
         """Draw the first MOST_LINES estimates with their intervals, and return the axes of
         matplotlib: `axes`, or new ones. Raises MissingPackage without matplotlib."""
-        axes = new_axes(axes)
+        axes = new_axes(axes, self.headline)
         known = (line for line in self.lines() if math.isfinite(line.estimate))
         lines = [*islice(known, MOST_LINES)]
         places = [*range(len(lines))]
@@ -223,7 +223,6 @@ class Result(Frame):
             axes.plot(ends, [place, place], color="#17345f")
         axes.set_yticks(places, [line.name for line in lines], parse_math=False)
         axes.invert_yaxis()
-        axes.set_title(self.headline, fontsize="medium", parse_math=False, wrap=True)
         return axes
 
 
