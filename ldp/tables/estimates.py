@@ -174,15 +174,12 @@ class Estimates(Result):
         if self.bounded is not None:
             people, again = self.reports_per_person, self.bounded()
             return again.at(level=self.level, reports_per_person=people).under_fakes(share)
-        if self.damage is None:
+        if self.damage is None or self.bounds is None:
             raise NoBound(
                 f"method {self.details['method']} has no interval that holds under made-up "
                 "reports; leave --fakes out, or use --method mean-sketch"
             )
         fakes = self.damage(share)
-        if self.bounds is None:
-            p_value = Normal().tail((self.count - fakes.raised) / self.noise)
-            return replace(self, fakes=fakes, p_value=p_value)
         changed = dict(self.bounds.under(fakes))
         details = {**self.details, **changed.pop("details", {})}
         return replace(self, fakes=fakes, details=details, **changed)
