@@ -272,14 +272,14 @@ class Client:
         `certainty`, and what could still be spent. An error becomes a text, or {"error": text}."""
 
         def explain() -> str | dict[str, Any]:
+            from ldp.registry.explaining import in_text  # late: most apps never ask
+
             data = self._explanation(belief, certainty)
             return data if as_data else in_text(data)
 
         def fail(error: Exception) -> str | dict[str, Any]:
             text = str(error) if isinstance(error, ParameterError) else error_line(error)
             return {"error": text} if as_data else text
-
-        from ldp.registry.explaining import in_text  # late: most apps never ask
 
         return self._safely(explain, fail)
 
@@ -305,10 +305,8 @@ class Client:
         try:
             return work()
         except BaseException as error:
-            from traceback import clear_frames  # late: few apps need it
-
             # whoever keeps the error of a signal handler keeps no transaction
-            clear_frames(error.__traceback__)
+            _clear_frames(error)
             if self._strict or not isinstance(error, Exception):
                 raise
             return otherwise(error)
@@ -570,6 +568,16 @@ def _decline(error: Exception) -> Declined:
     if isinstance(error, StorageError):
         return Declined("busy" if error.busy else "storage", str(error))
     return Declined("error", type(error).__name__)
+
+
+def _clear_frames(error: BaseException) -> None:
+    """Clear the local variables of the frames of an error. It imports nothing: where no file can be
+    opened, that would raise."""
+    trace = error.__traceback__
+    while trace is not None:
+        with suppress(RuntimeError):  # it is running
+            trace.tb_frame.clear()
+        trace = trace.tb_next
 
 
 _CLIENTS: WeakSet[Client] = WeakSet()

@@ -50,8 +50,11 @@ class Sender:
         self.forget_threads()
 
     def forget_threads(self) -> None:
-        """Make a new lock in a child process: a thread of the parent may hold the old one."""
+        """Make new locks in a child process: a thread of the parent may hold the old ones."""
         self._sending = threading.RLock()
+        is_stopped, self._stopped = self._stopped.is_set(), threading.Event()
+        if is_stopped:
+            self._stopped.set()
         self._thread: threading.Thread | None = None
 
     def start(self, upload: Callable[[], object], every: timedelta) -> None:

@@ -185,6 +185,73 @@ def test_parent_and_child_of_a_fork_share_one_ledger(tmp_path: Path) -> None:
     assert len(items) == charged == 16
 
 
+CLOSING = """
+import os, signal, sys, threading
+from pathlib import Path
+from simulations.device import START, opened
+
+client = opened(Path(sys.argv[1]), [START])
+held = threading.Event()
+
+def hold():
+    with client._sender._stopped._cond:
+        held.set()
+        threading.Event().wait()
+
+threading.Thread(target=hold, daemon=True).start()
+held.wait()
+child = os.fork()
+if not child:
+    signal.alarm(5)
+    client.close()
+    os._exit(0)
+os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0)
+"""
+"""Program whose thread holds the lock of the event that ends an upload thread, while it forks."""
+
+
+@pytest.mark.exact
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_child_closes_a_client_whatever_the_parents_threads_held(tmp_path: Path) -> None:
+    (tmp_path / "metrics.toml").write_text(registry_text(64.0, {"city": METRICS["city"]}))
+    done = subprocess.run([sys.executable, "-c", CLOSING, str(tmp_path)], cwd=ROOT, check=False)
+    assert done.returncode == 0
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from ldp.client import Client
+from ldp.registry import Registry
+
+folder = Path(sys.argv[1])
+registry = Registry.load(folder / "metrics.toml")
+with Client(folder / "device.ldp", registry=registry, witness=False) as before:
+    assert before.grant()
+client = Client(folder / "device.ldp", registry=registry, witness=False)
+open_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, open_files[1]))
+assert client.record("city", "Oslo").reason == "storage"
+for call in (client.grant, client.upload, client.remaining, client.status, client.forget):
+    call()
+for answer in (client.sent(), client.pending()):
+    assert not answer
+assert client.explain() and client.explain(as_data=True)["error"]
+resource.setrlimit(resource.RLIMIT_NOFILE, open_files)
+assert client.record("city", "Oslo")
+client.close()
+"""
+"""Program that may open no further file for a while."""
+
+
+@pytest.mark.exact
+def test_no_method_raises_where_no_file_can_be_opened(tmp_path: Path) -> None:
+    """Not even to import what is loaded for few apps only."""
+    (tmp_path / "metrics.toml").write_text(registry_text(64.0, {"city": METRICS["city"]}))
+    done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], cwd=ROOT, check=False)
+    assert done.returncode == 0
+
+
 @pytest.mark.slow
 @pytest.mark.exact
 def test_a_full_disk_declines_and_loses_nothing(tmp_path: Path) -> None:
