@@ -56,7 +56,8 @@ class Way:
         self.bodies.append(body)
         if fate == 1:
             raise Unreachable("the answer was lost")
-        assert got.status == 202, got
+        if got.status != 202:
+            raise Unreachable("refused", status=got.status)
         return len(got.json["refused"])
 
 

@@ -30,8 +30,8 @@ from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Attestation, is_se
 from ldp.registry import Registry
 from ldp.registry.definitions import Queue
 
-TOO_LATE = 410
-"""HTTP status by which a collector says that a batch is too old, by its own clock."""
+OF_ONE = (400, 409, 410, 413, 421, 422)
+"""HTTP statuses by which a collector refuses one batch, as 410 for a batch that is too old."""
 PUBLIC = ("batches", "forwarded", "refused", "dropped")
 """Tallies that everybody may read. The others would show when a report arrives."""
 
@@ -121,11 +121,13 @@ class Forwarder(Worker):
         by_day = known is not None and known.is_daily
         # of a person all or none
         most = -1 if known and known.messages > 1 else MOST_REPORTS
-        self._writer.perform(
+        reports = self._writer.perform(
             lambda buffer: buffer.shuffle(queue, *settings, by_day=by_day, most=most)
         )
-        self._writer.perform(RelayBuffer.erase)
-        del self._since[queue]
+        # 0: no day has enough yet
+        if reports:
+            self._writer.perform(RelayBuffer.erase)
+            del self._since[queue]
 
     def _forward(self) -> None:
         """Send all outgoing batches. A batch that the collector will not take delays no other.
@@ -138,7 +140,7 @@ class Forwarder(Worker):
             try:
                 refused = self._send(identity)
             except Unreachable as error:
-                if error.status not in (400, 409, TOO_LATE, 413, 421, 422):
+                if error.status not in OF_ONE:
                     raise
                 failure = error
                 continue
@@ -148,14 +150,14 @@ class Forwarder(Worker):
             raise failure
 
     def _send(self, identity: bytes) -> int | None:
-        """Send a batch. Returns how many of its reports were refused, None where it is too late, by
-        the relay's day, too. Raises Unreachable."""
+        """Send a batch. Returns how many of its reports were refused, None for all where the batch
+        is refused and is too old by the relay's day. Raises Unreachable."""
         body = self._reader.body(identity)
         try:
             return self._destination.send(identity, body)
         except Unreachable as error:
             oldest = self._writer.perform(lambda buffer: buffer.watermark)
-            if error.status == TOO_LATE and Batch.from_bytes(body).day < oldest:
+            if error.status in OF_ONE and Batch.from_bytes(body).day < oldest:
                 return None
             raise
 

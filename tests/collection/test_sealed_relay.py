@@ -31,7 +31,7 @@ from tests.collecting import (
     summed,
 )
 from tests.command_line import run
-from tests.sealing import KEY, OTHER_RELAY, RELAY, Relaying, Way, opening, sealed
+from tests.sealing import KEY, OTHER_RELAY, RELAY, RETIRED, Relaying, Way, opening, sealed
 
 DAY = timedelta(days=1)
 AT_ONCE = Holding(smallest=6, shortest=timedelta(0))
@@ -263,6 +263,28 @@ def test_a_batch_that_is_too_late_for_the_collector_is_counted(tmp_path: Path) -
 
 
 @pytest.mark.exact
+def test_what_no_key_opens_is_given_up_at_the_lateness(tmp_path: Path) -> None:
+    """The collector has retired the key, and answers 400. The batch stays for as long as another
+    key could come, and then it is counted as refused: it is no fault of the relay for ever."""
+    clock = Clock()
+    with (
+        opening(tmp_path / "collector", **clock.settings) as collector,
+        Relaying(
+            tmp_path / "relay", destination=Way(collector), holding=AT_ONCE, **clock.settings
+        ) as relay,
+    ):
+        old = items(relay.registry, "word", "hello", 6)
+        relay.send(batch(sealed(relay.registry, old, key=RETIRED)))
+        for days, refused in ((0, 0), (7, 0), (1, 6)):
+            clock.go_on(relay.collector._writer, days)
+            relay.work()
+            tallies = relay.tallies()
+            assert (tallies["refused"], tallies["forwarded"]) == (refused, 0)
+            assert bool(relay.collector._worker.failures) == (not refused)
+        assert not relay.has_any()
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(("status", "tries"), [(409, 1), (408, 100), (500, 100), (0, 100)])
 def test_a_batch_that_the_collector_will_not_take_keeps_no_other_waiting(
     tmp_path: Path, status: int, tries: int
@@ -399,6 +421,31 @@ def test_a_batch_with_a_target_is_of_one_day_and_one_version(tmp_path: Path) -> 
         left = [Batch.from_bytes(buffer.body(identity)).items for identity in buffer.outgoing()]
         assert [{item.report for item in each} for each in left] == [{one.report for one in new}]
         assert buffer.tallies()["places/city/3"]["waiting"] == 2
+        buffer.close()
+
+
+@pytest.mark.exact
+def test_a_day_that_becomes_full_leaves_at_once_if_the_first_report_has_waited(
+    tmp_path: Path,
+) -> None:
+    """That the reports of two days were enough together, and those of neither day, begins no new
+    wait."""
+    text = registry(tmp_path / "other").path.read_text()
+    text = text.replace("categories", "shuffled_epsilon = 1.0\ncategories")
+    (tmp_path / "metrics.toml").write_text(text)
+    asked, yesterday = registry(tmp_path), TODAY - timedelta(days=1)
+    holding = Holding(smallest=3, shortest=timedelta(hours=1))
+    with Relaying(tmp_path, destination=Way(None), holding=holding) as relay:
+        for number, day in ((2, TODAY), (2, yesterday)):
+            relay.send(batch(sealed(asked, items(asked, "city", "Oslo", number), day), day))
+        relay.work()
+        relay.collector._worker._since["places/city/3"] -= 3600
+        relay.work()
+        relay.send(batch(sealed(asked, items(asked, "city", "Oslo", 1))))
+        relay.work()
+        buffer = RelayBuffer(relay.buffer)
+        (identity,) = buffer.outgoing()
+        assert len(Batch.from_bytes(buffer.body(identity)).items) == 3
         buffer.close()
 
 
