@@ -3,7 +3,7 @@
 import { packBatch, splitIntoBatches, type Item } from "./batch.js";
 import { budget, charge, isSealed, markSealed } from "./charges.js";
 import { DAY, dayOf, type Device, ending, isOf, isUnsent, type Key } from "./device.js";
-import { bare, toBytes, toHex } from "./bytes.js";
+import { bare, range, toBytes, toHex } from "./bytes.js";
 import { modeOf, type Scene } from "./modes.js";
 import { type BitSource, indexBelow } from "./randomness.js";
 import type { Metric, Registry } from "./registry.js";
@@ -61,7 +61,7 @@ export function hiddenPeriods(device: Device, registry: Registry, now: number): 
       const next = ending(last, window);
       const first = current - next < MOST_PERIODS * window ? next : current;
       const length = (current - first) / window + 1;
-      return Array.from({ length }, (_, i) => ({ end: first + i * window, group }));
+      return range(length).map((i) => ({ end: first + i * window, group }));
     });
 }
 
@@ -190,8 +190,8 @@ export function withdraw(device: Device): void {
   device.periods = [];
   device.epochs = device.epochs.filter(({ charged }) => charged);
   for (const epoch of device.epochs) epoch.response = null;
-  device.calendars = {};
-  device.declined = {};
+  device.calendars = bare();
+  device.declined = bare();
   device.secret?.fill(0);
   device.secret = null;
   for (const batch of device.batches) {

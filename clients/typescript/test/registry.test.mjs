@@ -9,7 +9,7 @@ import { everyMechanism } from "../dist/mechanisms/index.js";
 import { exact } from "../dist/probability.js";
 import { Registry } from "../dist/registry.js";
 import { ValueError } from "../dist/values.js";
-import { Device, publicRegistry } from "./devices.mjs";
+import { Device, publicRegistry, registry } from "./devices.mjs";
 
 const RAPPOR = {
   ...{ mechanism: "rappor", bits: 4, hashes: 1, cohorts: 1, seed: "00".repeat(16), f: 0.5 },
@@ -101,6 +101,18 @@ for (const name of ["constructor", "__proto__", "toString"]) {
     homeless.metrics.city.group = name;
     const { problems } = new Registry(homeless, everyMechanism);
     assert.equal(problems.city, "its group is missing");
+  });
+
+  test(`a hidden group ${name} begins with the consent after a withdrawal`, async () => {
+    const document = renamed(name, name);
+    const { smile } = registry().metrics;
+    for (const metric of Object.values(document.metrics)) Object.assign(metric, smile, { group: name });
+    const device = new Device({ registry: document });
+    await device.client.grant();
+    await Promise.all([device.client.withdraw(), device.client.grant()]);
+    assert.equal((await device.client.upload()).acknowledged, 0);
+    device.sleep(1);
+    assert.equal((await device.client.upload()).acknowledged, 1);
   });
 
   test(`charges of a metric ${name} that is gone count for every group`, async () => {
