@@ -4,14 +4,17 @@ One SQLite file, in write-ahead mode with a full sync at every commit. `BatchFil
 queue of batches in one transaction. Senders are answered only when it has returned. Ids of batches
 are stored in one table for each day of sealing, and deleted below the watermark, the oldest day
 that is still taken. The watermark follows the file's day, which follows the clock slowly, so that
-no reading of a wrong clock deletes ids. The file has an application id and the number of its
-format. Deleted content is overwritten, and `erase` empties the log. Days and times are arguments.
+no reading of a wrong clock deletes ids. An id is stored as its digest, so that nobody who reads the
+file can try which reports give the digest of a batch. The file has an application id and the number
+of its format. Deleted content is overwritten, and `erase` empties the log. Days and times are
+arguments.
 
 SQLite takes damage of its log for the log's end and reports no error. So the file counts its
 commits, and after each commit their number is written to a second file, unsynced. A file that
 counts fewer has lost some.
 """
 
+import hashlib
 import io
 import json
 import os
@@ -27,6 +30,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from ldp.collection.intake import CODES, Refusal, SortedBatch, later
 from ldp.errors import LdpError
+from ldp.protocol.batch import ID_BYTES
 
 AHEAD = timedelta(days=1)
 """Longest time by which a device's clock may be ahead of the collector's."""
@@ -168,6 +172,17 @@ class BatchFile(ABC):
                     self._sqlite.execute(statement)
                 self._sqlite.execute(f"PRAGMA application_id = {self.form.application}")
                 self._sqlite.execute(f"PRAGMA user_version = {self.form.number}")
+            self._hide_ids()
+
+    def _hide_ids(self) -> None:
+        """Replace ids that an earlier version stored as they are by their digests."""
+        if self._rows("SELECT 1 FROM state WHERE name = 'ids_hidden'"):
+            return
+        self._sqlite.create_function("known_as", 1, known_as)
+        for table in self._tables():
+            # of opened reports there are digests only
+            self._sqlite.execute(f"UPDATE {table} SET id = known_as(id) WHERE digest <> x''")
+        self._remember("ids_hidden", "1")
 
     def _is_empty(self) -> bool:
         """Return whether the file is empty, and not a buffer. Raises BufferUnusable for another."""
@@ -402,6 +417,11 @@ def _commits(connection: sqlite3.Connection) -> int:
     them."""
     counted = connection.execute("SELECT value FROM state WHERE name = 'commits'").fetchone()
     return int(counted[0]) if counted else 0
+
+
+def known_as(identity: bytes) -> bytes:
+    """Return the digest by which the file knows a batch's id."""
+    return hashlib.blake2b(identity, digest_size=ID_BYTES, person=b"ldp batch id").digest()
 
 
 def _id_table(day: date) -> str:

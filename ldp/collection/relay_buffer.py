@@ -131,7 +131,8 @@ class RelayBuffer(BatchFile):
 
     def body(self, identity: bytes) -> bytes:
         """Return the bytes of a sealed batch that is on its way."""
-        ((body,),) = self._rows("SELECT body FROM outgoing WHERE id = ?", identity)
+        with self._as_unusable():
+            ((body,),) = self._rows("SELECT body FROM outgoing WHERE id = ?", identity)
         return bytes(body)
 
     def finish(self, identity: bytes, refused: int | None) -> None:

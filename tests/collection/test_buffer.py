@@ -1,9 +1,11 @@
 """The collector's buffer: its transactions, its formats, its damage, and who may read it."""
 
+import hashlib
 import shutil
 import sqlite3
 import time
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +16,11 @@ from ldp.collection.buffer import Buffer
 from ldp.collection.collector import Collector
 from ldp.collection.intake import collected_metrics, sort_batch
 from ldp.collection.relay_buffer import RelayBuffer
-from ldp.protocol.batch import Batch
+from ldp.protocol.batch import Batch, Item
 from ldp.protocol.wire import HEADER_BYTES
 from tests.collecting import (
     TODAY,
+    WEEK,
     Service,
     batch,
     counted,
@@ -255,3 +258,61 @@ def test_batches_of_one_commit_share_rows_and_keep_their_reports(
     assert b"".join(rows) == b"".join(mine)
     assert len(rows) == (1 if row_bytes == 1 << 18 else 6)
     buffer.close()
+
+
+def _commit_as_before(folder: Path, body: bytes) -> None:
+    """Commit a batch as a version did that stored ids as they are."""
+    asked = registry(folder)
+    buffer, known = Buffer(folder / "buffer"), collected_metrics(asked)
+    buffer.expect(known)
+    digest = hashlib.blake2b(body, digest_size=16).digest()
+    buffer.begin(TODAY, WEEK, 0)
+    buffer.commit([PendingBatch(sort_batch(body, known, TODAY), digest)], TODAY)
+    with buffer._transaction():
+        buffer._sqlite.execute("DELETE FROM state WHERE name = 'ids_hidden'")
+    buffer.close()
+
+
+def _guessed(folder: Path, reports: set[bytes]) -> list[tuple[bytes, ...]]:
+    """Return the contents of batches that whoever reads the disk finds by trying all pairs."""
+    with closing(sqlite3.connect(folder / "buffer" / "buffer.db")) as disk:
+        rows = disk.execute(f"SELECT id, digest FROM ids_{TODAY:%Y%m%d}").fetchall()
+    return [
+        pair
+        for identity, digest in rows
+        for pair in product(reports, repeat=2)
+        for body in [batch([Item("city", 3, one) for one in pair], identity=identity)]
+        if hashlib.blake2b(body, digest_size=16).digest() == digest
+    ]
+
+
+@pytest.mark.exact
+def test_nobody_who_reads_the_disk_can_try_what_a_batch_had(tmp_path: Path) -> None:
+    """Two answers to one of three have nine contents. In the twin the id is on the disk."""
+    asked = registry(tmp_path)
+    mine = items(asked, "city", "Oslo", 2)
+    reports = {one.report for one in [*mine, *items(asked, "city", "Hell", 2)]}
+    with Service(tmp_path) as service:
+        service.send(batch(mine))
+        service.collector.move_everything()
+    assert _guessed(tmp_path, reports) == []
+    registry(tmp_path / "twin")
+    _commit_as_before(tmp_path / "twin", batch(mine))
+    assert _guessed(tmp_path / "twin", reports) == [tuple(one.report for one in mine)]
+
+
+@pytest.mark.exact
+def test_ids_of_an_earlier_version_are_hidden_and_still_known(tmp_path: Path) -> None:
+    asked = registry(tmp_path)
+    mine = items(asked, "city", "Oslo", 2)
+    body = batch(mine)
+    _commit_as_before(tmp_path, body)
+    for _ in range(2):
+        with Service(tmp_path) as service:
+            assert service.send(body).status == 202
+            assert service.send(batch(mine, identity=Batch.from_bytes(body).id[::-1])).status == 202
+            conflict = batch(mine[:1], identity=Batch.from_bytes(body).id)
+            assert service.send(conflict).status == 409
+            service.collector.move_everything()
+    assert counted(tmp_path / "reports", asked, "city").total == 4
+    assert _guessed(tmp_path, {one.report for one in mine}) == []
