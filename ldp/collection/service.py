@@ -118,6 +118,7 @@ class Service(ABC):
                 Route("/v1/metrics", self._metrics),
             ],
             lifespan=self._lifespan,
+            exception_handlers={BufferUnusable: _unreadable},
         )
 
     @abstractmethod
@@ -326,3 +327,7 @@ def _retry_later(status: int, why: str, seconds: int) -> Response:
     response = _problem(status, why)
     response.headers["Retry-After"] = str(seconds)
     return response
+
+
+def _unreadable(_: Request, __: Exception) -> Response:
+    return _retry_later(503, "the buffer cannot be read", 60)

@@ -375,6 +375,15 @@ def test_a_relay_takes_sealed_reports_of_known_queues_and_sizes_only(pair: Pair)
 
 
 @pytest.mark.exact
+def test_numbers_that_cannot_be_read_are_asked_for_later(pair: Pair) -> None:
+    """They were an error of the server, with a traceback in the log for every request."""
+    relay, _, _ = pair
+    relay.collector._writer.perform(lambda buffer: buffer._sqlite.execute("DROP TABLE tallies"))
+    got = relay.ask("GET", "/v1/queues")
+    assert (got.status, got.json) == (503, {"error": "the buffer cannot be read"})
+
+
+@pytest.mark.exact
 def test_queues_do_not_mix_and_are_of_one_size(tmp_path: Path) -> None:
     (tmp_path / "metrics.toml").write_text(
         registry(tmp_path / "other")
