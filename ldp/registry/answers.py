@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
-from math import prod
+from math import comb, prod
 from typing import Any, Literal, NamedTuple
 
 from ldp.errors import ParameterError, RegistryError, ReportError
@@ -98,7 +98,9 @@ class StatementReader:
         if (if_held := true_naming(mechanism, value)) is None:
             return f"{says}."
         is_named = report_names(mechanism, report, value)
-        if isinstance(mechanism.layout, Index) and statement.total == mechanism.layout.columns:
+        has_cells = type(parts_of(mechanism)[0].addressing) is Identity
+        layout = mechanism.layout
+        if has_cells and isinstance(layout, Index) and statement.total == layout.columns:
             often = if_held if is_named else naming(mechanism)[1]
             return f"sent as {quoted_answer(statement.answers[0])}: happens {in_100(often)}."
         verb, often = ("names", if_held) if is_named else ("does not name", 1 - if_held)
@@ -227,11 +229,13 @@ def _ranges(mechanism: CatalogueMechanism) -> str:
 
 def naming(mechanism: CatalogueMechanism) -> tuple[float, float]:
     """Return two probabilities that a report names the first answer of a listing's `pair`: if the
-    device holds the first, and if it holds the second. Collisions are left out. For sets, return
-    those of an answer in the device's set, and outside it."""
+    device holds the first, and if it holds the second. For sets, return those of an answer in the
+    device's set, and outside it. Hashes are random."""
     if_held = if_not = Fraction(1)
     for part in parts_of(mechanism):
         p, q, shared = part.channel.touched, part.channel.untouched, Fraction(part.overlap)
+        if part.outside is None and not part.listed:  # it is hashed
+            shared = Fraction(1, part.shape.columns)
         # of two numbers: as large at both ends
         if isinstance(part.addressing, Products):
             shared = 1 - Fraction(len(part.addressing.bounds), part.shape.rows)
@@ -243,7 +247,20 @@ def naming(mechanism: CatalogueMechanism) -> tuple[float, float]:
             cells = max(part.channel.differing) if is_many else 1
             rows, columns = part.shape
             about = Fraction(columns, rows) if isinstance(part.addressing, Buckets) else 1
-            if_held, if_not = if_held * about * p**cells, if_not * about * q**cells
+            law = [Fraction(1)]  # of how many cells its hashes touch
+            for _ in range(cells):
+                moves = zip([Fraction(0), *law], [*law, Fraction(0)], strict=True)
+                law = [
+                    (1 - (n - 1) * shared) * fewer + n * shared * as_many
+                    for n, (fewer, as_many) in enumerate(moves)
+                ]
+            if_held *= about * sum(share * p**n for n, share in enumerate(law))
+            # over which of these the other answer misses
+            if_not *= about * sum(
+                share * comb(n, i) * p ** (n - i) * (q - p) ** i * (1 - i * shared) ** cells
+                for n, share in enumerate(law)
+                for i in range(n + 1)
+            )
     return float(if_held), float(if_not)
 
 
