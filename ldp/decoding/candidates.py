@@ -29,7 +29,6 @@ from ldp.decoding.binomials import FEW_LIES, HARDLY_ANY_LIES
 from ldp.decoding.error_law import ErrorLaw, law_of_random_cells
 from ldp.decoding.report_patterns import PatternEquations, is_unexplained
 from ldp.errors import DecodeError
-from ldp.mechanisms import Mechanism
 from ldp.protocol.kinds import Index
 from ldp.regression import least_squares, nonnegative_lasso
 from ldp.regression.debiased import Sparse, debias, nonnegative_path, refit
@@ -150,26 +149,33 @@ def _marked(places: Points, width: int) -> "csr_array":
 class BitEquations:
     """Equations of the bits of a `table`: `share`, the unbiased share of holders, and `reports`,
     shapes (cohorts, bits) and (cohorts, 1); `map`, shape (candidates, cohorts, hashes). `mean`: of
-    a filter. `pooled`: variance of a bit of a report that it shares with others of its client.
-    `noise`, shape (cohorts * bits,), is subtracted from the target."""
+    a filter. `more`: number of reports beyond one that every client sent, in its cohort and under
+    one permanent response. `noise`, shape (cohorts * bits,), is subtracted from the target."""
 
     table: Table
     map: Points
     share: Floats
     reports: Floats
     mean: float
-    pooled: float
+    more: float
     noise: Floats | float = 0.0
 
     @classmethod
-    def of(cls, table: Table, places: Points, pooled: float) -> "BitEquations":
+    def of(cls, table: Table, places: Points, more: float) -> "BitEquations":
         """Return the equations of a table. `places`: the bits of each candidate, shape (candidates,
-        cohorts, hashes)."""
+        cohorts, hashes). Raises DecodeError for `more` reports whose bits are not independent."""
+        if more and not table.mechanism.kind.is_bitwise:
+            raise DecodeError(
+                f"a regression does not know how {table.mechanism.name} reports of one client are "
+                "correlated: use method mean-sketch"
+            )
+        if not table.mechanism.permanent_channel:
+            more = 0.0
         reports, cells = table.reports[:, None].astype(np.float64), table.named_counts()
         with np.errstate(invalid="ignore", divide="ignore"):
             share = table.mechanism.channel.holders(cells, reports) / reports
         mean = 1 - (1 - 1 / table.mechanism.shape.columns) ** places.shape[2]
-        return cls(table, places, np.where(reports > 0, share, mean), reports, mean, pooled)
+        return cls(table, places, np.where(reports > 0, share, mean), reports, mean, more)
 
     @property
     def contrasts(self) -> int:
@@ -237,12 +243,15 @@ class BitEquations:
 
     def variance(self, holders: Floats, reports: Floats) -> Floats:
         """Return the variance of the shares, where a share `holders` of the people behind `reports`
-        holds the bit: shape (cohorts, bits). It is infinite without reports."""
-        channel = self.table.mechanism.channel
-        p, q = channel.chances
+        holds the bit: shape (cohorts, bits). Reports of one client share its filter and permanent
+        response. It is infinite without reports."""
+        mechanism = self.table.mechanism
+        p, q = mechanism.channel.chances
         chance = q + holders * (p - q)
+        # of permanent bits the same, whether holders' or not
+        shared = self.more * (mechanism.pooled_variance(1) + holders * (1 - holders))
         with np.errstate(divide="ignore"):
-            return np.asarray((chance * (1 - chance) + self.pooled) / reports) / (p - q) ** 2
+            return np.asarray((chance * (1 - chance) / (p - q) ** 2 + shared) / reports)
 
     def variances(self, design: BloomDesign, fit: Sparse, correction: Floats) -> Floats:
         """Return the variance of every chosen candidate's estimate around its share of this table,
@@ -253,6 +262,8 @@ class BitEquations:
         random cohort of every holder (two bits of one filter rise together),
 
             sum over c of (A_c**2 noise_c + Z_c (diag b - b b') Z_c') / reports_c - b (1 - b) / n.
+
+        Where clients sent several reports each, all but the noise is as many times as large.
 
         A report that names one column (Index) has a multinomial's variance in place of both: with P
         the chances of the columns, p and q, (A_c**2 P - (A_c P)**2) / ((p - q)**2 reports_c r). The
@@ -281,6 +292,7 @@ class BitEquations:
         together = (design.fitted(fit.chosen, summed) + back).reshape(rows, columns)
         sums = inverse.sum(axis=1, keepdims=True)
         variance, noise = np.zeros((2, held_by.size))
+        each = 1 + self.more
         channel, is_index = self.table.mechanism.channel, self.table.mechanism.kind is Index
         q, gain = float(channel.untouched), channel.gain
         for c in np.flatnonzero(self.reports[:, 0] > 0).tolist():
@@ -289,7 +301,7 @@ class BitEquations:
             a = np.vstack([((x.T @ inverse).T - mean * sums) * weight, together[c]]) * weight
             share = x.T @ b
             held = (1 - 2 * mean) * share + mean**2 * b.sum() - (share - mean * b.sum()) ** 2
-            squares, single = a**2, 1 / weight**2 - held / reports
+            squares, single = a**2, 1 / weight**2 - each * held / reports
             noise += squares @ np.maximum(single, 0)
             if is_index:
                 chance = np.clip(q + gain * (share + (1 - b.sum()) * mean), 1e-9, 1 - 1e-9)
@@ -299,8 +311,8 @@ class BitEquations:
                 variance += spread / reports[0] / (1 + more)
                 continue
             z = (x @ a.T).T - mean * a.sum(axis=1, keepdims=True)
-            variance += squares @ single + (z**2 @ b - (z @ b) ** 2) / reports
-        return np.asarray(np.maximum(variance - held_by * (1 - held_by) / n, noise))
+            variance += squares @ single + each * (z**2 @ b - (z @ b) ** 2) / reports
+        return np.asarray(np.maximum(variance - each * held_by * (1 - held_by) / n, noise))
 
 
 Equations = BitEquations | PatternEquations
@@ -332,7 +344,7 @@ def from_map(
         )
     equations: Equations
     if patterns is None:
-        equations = BitEquations.of(table, bits, _pooled(table.mechanism, more))
+        equations = BitEquations.of(table, bits, more)
     else:
         equations = PatternEquations.of(table, patterns, bits)
     contrasts = equations.contrasts
@@ -432,18 +444,6 @@ def _fitted(equations: Equations, method: str, fits_all: bool) -> tuple[Equation
         if is_settled:
             break
     return equations, design, fit
-
-
-def _pooled(mechanism: Mechanism, more: float) -> float:
-    """Return the variance that a bit of a report has beyond its own because it shares a permanent
-    response with `more` others: in RAPPOR the same for every bit, (q - p)**2 (f/2) (1 - f/2) for
-    each. Raises DecodeError for a mechanism whose bits are not independent."""
-    if more and not mechanism.kind.is_bitwise:
-        raise DecodeError(
-            f"a regression does not know how {mechanism.name} reports of one client are "
-            "correlated: use method mean-sketch"
-        )
-    return mechanism.channel.gain**2 * float(more * mechanism.pooled_variance(1))
 
 
 def noise_from_squares(residual: Floats, variance: Floats, precision: Floats) -> Floats:

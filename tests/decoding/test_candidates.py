@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scipy.stats import chi2
 
 from ldp import CountMeanSketch, LocalHashing, Rappor
 from ldp.arrays import Floats
@@ -32,6 +33,7 @@ from simulations.intervals import pooled_table
 from simulations.rappor_cases import scored
 from tests.candidate_tables import CASES, NAMES, TYPICAL, shipped, small_case
 from tests.command_line import run
+from tests.statistics import ALPHA
 
 METHODS = ("regression", "lasso-ols")
 
@@ -251,6 +253,36 @@ def test_only_a_permanent_response_is_pooled() -> None:
     for wrong in (0.5, float("inf"), float("nan")):
         with pytest.raises(ParameterError, match="weighted_reports_per_client must be 1 or more"):
             decode(pooled, weighted_reports_per_client=wrong)
+
+
+@pytest.mark.statistical
+def test_reports_of_one_client_share_its_cohort_and_its_filter() -> None:
+    """Each client sends 30 reports with little permanent noise. The twin takes them for clients.
+
+    Squared errors of two strings a table, of which one is held, are as large as chi-square numbers.
+    A warning of strings that are not listed is rare: more than 30 in 100 tables would have a
+    probability below ALPHA, if each had one with 9 %.
+    """
+    rappor = Rappor(bits=8, hashes=1, cohorts=16, f=0.05, p=0.1, q=0.9, seed="00ff")
+    generator, tables, clients, each = np.random.default_rng(1), 100, 1_000, 30
+    names, squares, warned = tuple("abcdefgh"), 0.0, dict.fromkeys((each, 1), 0)
+    places = candidate_bits(Table.empty(rappor), names)[:, :, 0]
+    for _ in range(tables):
+        held, cohort = generator.integers(4, size=clients), generator.integers(16, size=clients)
+        touched = places[held, cohort][:, None] == np.arange(8)
+        permanent = generator.random((clients, 8)) < np.where(touched, 0.975, 0.025)
+        counts = np.zeros((16, 8), np.int64)
+        np.add.at(counts, cohort, generator.binomial(each, np.where(permanent, 0.9, 0.1)))
+        table = Table.from_counts(rappor, counts, each * np.bincount(cohort, minlength=16))
+        for said in warned:
+            told = decode(table, names, weighted_reports_per_client=said)
+            warned[said] += "residuals vary" in told.details.get("warning", "")
+            if said == each:
+                error = (told.count - each * np.bincount(held, minlength=8)) / told.std_error
+                squares += float(error[0] ** 2 + error[7] ** 2)
+    assert chi2.sf(squares, 2 * tables) > ALPHA
+    assert warned[each] <= 30
+    assert warned[1] > 30, "the twin"
 
 
 @pytest.mark.exact
