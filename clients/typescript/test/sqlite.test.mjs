@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import {
-  existsSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync, writeFileSync,
+  existsSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,6 +17,20 @@ import { sqliteStorage } from "../dist/storage/sqlite.js";
 const [major, minor] = process.versions.node.split(".").map(Number);
 const skip = (major > 22 || (major === 22 && minor >= 13)) ? false : "needs Node 22.13";
 const place = () => join(mkdtempSync(join(tmpdir(), "ldp-")), "device.ldp");
+
+test("27 a place that the system does not open declines records, and says why", async (t) => {
+  const { getBuiltinModule } = process;
+  t.after(() => Object.assign(process, { getBuiltinModule }));
+  process.getBuiltinModule = () => ({}); // SQLite is not reached, nor needed
+  const loop = place();
+  symlinkSync(loop, loop);
+  const device = new Device({ storage: sqliteStorage(loop) });
+  assert.equal(await device.client.grant(), false);
+  const { reason, details } = await device.client.record("city", "Oslo");
+  assert.equal(reason, "storage");
+  assert.match(details, /the device's file cannot be used: ELOOP/);
+  assert.match((await device.client.status()).storage, /ELOOP/);
+});
 
 test("sqlite: a Node without it is told which one it needs", () => {
   const { getBuiltinModule } = process;

@@ -79,8 +79,9 @@ export function sqliteStorage(path: string): Storage {
           throw error;
         }
       } catch (error) {
-        const { code, message } = error as { code?: string; message: string };
-        if (error instanceof StorageError || code !== "ERR_SQLITE_ERROR") throw error;
+        const { code, syscall, message } = error as NodeJS.ErrnoException;
+        const isOfFile = code === "ERR_SQLITE_ERROR" || syscall; // SQLite's, or the system's
+        if (error instanceof StorageError || !isOfFile) throw error;
         throw new StorageError(`${path}: the device's file cannot be used: ${message}`, /locked/.test(message));
       }
     },
