@@ -61,9 +61,8 @@ def guarded(name: str, command: click.Command) -> click.Command:
                         f"{output} is also an input; name another file for the output"
                     )
         for first, second in permutations(outputs, 2):
-            folder, path = real_path(first), real_path(second)
-            is_in = second in places and folder in path.parents
-            if is_in or _is_same(first, second):
+            is_in = real_path(first) in real_path(second).parents
+            if second in places and (is_in or _is_same(first, second)):
                 raise ParameterError(
                     f"{second} is named for two outputs or lies in one; name another file for it"
                 )

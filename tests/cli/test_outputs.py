@@ -111,6 +111,10 @@ def test_outputs_beside_the_inputs_are_written(here: Path, monkeypatch: pytest.M
     assert run(f"{AGGREGATE} again --out store.table", monkeypatch) == 0
     assert run("decode city.table --candidates cities.txt --out estimates.csv", monkeypatch) == 0
     assert run("report estimates.csv --truth truth.csv --out page.html", monkeypatch) == 0
+    # a summary beside both would have one name, and there is none
+    assert run(f"{SIMULATE} --table same --truth same.csv", monkeypatch) == 0
+    publish = "publish --registry metrics.toml --store store --out site --csv site.csv"
+    assert run(publish, monkeypatch) == 0
 
 
 @pytest.mark.exact
