@@ -548,7 +548,10 @@ class Client:
         return self._has_file()
 
     def _has_file(self) -> bool:
-        return self._file is not None or self._path.exists()
+        with suppress(OSError):
+            return self._file is not None or self._path.exists()
+        # to open it says why nobody may look
+        return True
 
     def _open_file(self) -> DeviceFile:
         if self._is_closed:

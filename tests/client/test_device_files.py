@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ldp.client import Client, Collector, ParameterError
+from ldp.client import Client, Collector, Declined, ParameterError
 from ldp.client.device_file import FORMAT, SCHEMA
 from ldp.client.witness import state_folder
 from ldp.protocol.randomness import SeededBits
@@ -300,3 +300,17 @@ def test_a_destination_with_another_key_is_refused_at_once(app: App) -> None:
 def test_bits_that_a_seed_gives_away_are_warned_of(app: App) -> None:
     with pytest.warns(UserWarning, match="known to whoever knows the seed"):
         app.open(bits=SeededBits(b"seed")).close()
+
+
+@pytest.mark.exact
+def test_a_place_that_the_system_does_not_show_is_a_fault_of_the_storage(tmp_path: Path) -> None:
+    """A name that is too long, as a folder without permission, was "error" and "OSError"."""
+    app = App(tmp_path)
+    client = Client(tmp_path / ("n" * 300), registry=tmp_path / "metrics.toml")
+    assert not client.grant()
+    declined = client.record("city", "Oslo")
+    assert isinstance(declined, Declined)
+    assert (declined.reason, "File name too long" in declined.details) == ("storage", True)
+    for text in (client.status().storage, client.upload().why, client.explain()):
+        assert "File name too long" in text
+    app.client.close()
