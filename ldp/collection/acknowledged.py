@@ -175,21 +175,21 @@ class BatchFile(ABC):
             self._hide_ids()
 
     def _hide_ids(self) -> None:
-        """Replace ids that an earlier version stored as they are by their digests."""
-        if self._rows("SELECT 1 FROM state WHERE name = 'ids_hidden'"):
+        """Replace ids that stand as they are in the format before this one by their digests."""
+        if self._rows("PRAGMA user_version") == [(self.form.number,)]:
             return
         self._sqlite.create_function("known_as", 1, known_as)
         for table in self._tables():
             # of opened reports there are digests only
             self._sqlite.execute(f"UPDATE {table} SET id = known_as(id) WHERE digest <> x''")
-        self._remember("ids_hidden", "1")
+        self._sqlite.execute(f"PRAGMA user_version = {self.form.number}")
 
     def _is_empty(self) -> bool:
         """Return whether the file is empty, and not a buffer. Raises BufferUnusable for another."""
         ((application,),) = self._rows("PRAGMA application_id")
         ((number,),) = self._rows("PRAGMA user_version")
         if application == self.form.application:
-            if number == self.form.number:
+            if number in (self.form.number - 1, self.form.number):
                 return False
             age = "a newer" if number > self.form.number else "an earlier"
             raise BufferUnusable(

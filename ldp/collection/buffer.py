@@ -109,7 +109,7 @@ def waiting_reports(folder: Path, metric: str, version: int) -> int:
 class Buffer(BatchFile):
     """Connection to the buffer of a collector."""
 
-    form = FileForm("collector", int.from_bytes(b"ldpb", "big"), 5, _TABLES)
+    form = FileForm("collector", int.from_bytes(b"ldpb", "big"), 6, _TABLES)
 
     def __init__(self, folder: str | Path, synchronous: str = "FULL") -> None:
         super().__init__(folder, synchronous)

@@ -33,7 +33,7 @@ CREATE TABLE tallies (queue TEXT, name TEXT, number INTEGER NOT NULL, PRIMARY KE
 class RelayBuffer(BatchFile):
     """Connection to the buffer of a relay."""
 
-    form = FileForm("relay", int.from_bytes(b"ldpr", "big"), 1, _TABLES)
+    form = FileForm("relay", int.from_bytes(b"ldpr", "big"), 2, _TABLES)
 
     def _keep(self, batches: Iterable[SortedBatch]) -> None:
         for batch in batches:
