@@ -247,21 +247,32 @@ def naming(mechanism: CatalogueMechanism) -> tuple[float, float]:
             cells = max(part.channel.differing) if is_many else 1
             rows, columns = part.shape
             about = Fraction(columns, rows) if isinstance(part.addressing, Buckets) else 1
-            law = [Fraction(1)]  # of how many cells its hashes touch
-            for _ in range(cells):
-                moves = zip([Fraction(0), *law], [*law, Fraction(0)], strict=True)
-                law = [
-                    (1 - (n - 1) * shared) * fewer + n * shared * as_many
-                    for n, (fewer, as_many) in enumerate(moves)
-                ]
-            if_held *= about * sum(share * p**n for n, share in enumerate(law))
-            # over which of these the other answer misses
-            if_not *= about * sum(
-                share * comb(n, i) * p ** (n - i) * (q - p) ** i * (1 - i * shared) ** cells
-                for n, share in enumerate(law)
-                for i in range(n + 1)
-            )
+            held, other = _naming_of_cells(p, q, cells, shared)
+            if_held, if_not = if_held * about * held, if_not * about * other
     return float(if_held), float(if_not)
+
+
+def _naming_of_cells(
+    p: Fraction, q: Fraction, hashes: int, shared: Fraction
+) -> tuple[Fraction, Fraction]:
+    """Return two probabilities that a report names all cells of an answer: if the device holds it,
+    and if it holds another. Each has as many `hashes`, of which two touch one cell with probability
+    `shared`; a touched cell is reported with probability `p`, any other with `q`."""
+    law = [Fraction(1)]  # of how many cells the answer has
+    for _ in range(hashes):
+        moves = zip([Fraction(0), *law], [*law, Fraction(0)], strict=True)
+        law = [
+            (1 - (n - 1) * shared) * fewer + n * shared * as_many
+            for n, (fewer, as_many) in enumerate(moves)
+        ]
+    if_held = sum((share * p**n for n, share in enumerate(law)), Fraction(0))
+    # by inclusion and exclusion over the cells that the other answer misses
+    missed = (
+        share * comb(n, i) * p ** (n - i) * (q - p) ** i * (1 - i * shared) ** hashes
+        for n, share in enumerate(law)
+        for i in range(n + 1)
+    )
+    return if_held, sum(missed, Fraction(0))
 
 
 def _largest_set(part: Mechanism) -> int | None:
