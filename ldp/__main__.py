@@ -9,7 +9,7 @@ from ldp.errors import MissingPackage
 def main() -> None:
     """Run the command line. Products of matrices take one thread, unless OPENBLAS_NUM_THREADS says
     otherwise. Exits with a message of one line if a package is missing."""
-    # before numpy: threads that wait for each other took a fifth of the time of a small command
+    # before numpy is loaded: threads that wait for each other take processor time
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from ldp.cli import main as command_line

@@ -58,7 +58,7 @@ def test_the_whole_job_on_a_csv_of_city_names(
 def test_products_of_matrices_take_one_thread_unless_told(
     told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threads that wait for each other took a fifth of the processor time of `ldp decode`."""
+    """Threads that wait for each other take processor time, in small commands most of all."""
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", told)
     if not told:
         monkeypatch.delenv("OPENBLAS_NUM_THREADS")

@@ -197,7 +197,7 @@ def test_a_missing_string_of_half_of_the_people_leaves_the_intervals_of_listed_o
     """In a sketch of 64 rows, 95 % intervals hold for the three values that most people hold.
 
     Of 120 intervals 24 miss with probability 6e-9. The twin takes the noise from the first fit
-    alone, which adds some of the missing string to the listed ones: about a third miss.
+    alone, which adds some of the missing string to the listed ones: a fifth or more miss.
     """
     listed = tuple(f"v{i}" for i in range(100))
     counts = np.append((15_000 / 4.5 / np.arange(1, 51)).astype(int), [0] * 50)
