@@ -178,10 +178,10 @@ class BatchFile(ABC):
         """Replace ids that stand as they are in the format before this one by their digests."""
         if self._rows("PRAGMA user_version") == [(self.form.number,)]:
             return
-        self._sqlite.create_function("known_as", 1, known_as)
+        self._sqlite.create_function("digest_of_id", 1, digest_of_id)
         for table in self._tables():
             # of opened reports there are digests only
-            self._sqlite.execute(f"UPDATE {table} SET id = known_as(id) WHERE digest <> x''")
+            self._sqlite.execute(f"UPDATE {table} SET id = digest_of_id(id) WHERE digest <> x''")
         self._sqlite.execute(f"PRAGMA user_version = {self.form.number}")
 
     def _is_empty(self) -> bool:
@@ -419,7 +419,7 @@ def _commits(connection: sqlite3.Connection) -> int:
     return int(counted[0]) if counted else 0
 
 
-def known_as(identity: bytes) -> bytes:
+def digest_of_id(identity: bytes) -> bytes:
     """Return the digest by which the file knows a batch's id."""
     return hashlib.blake2b(identity, digest_size=ID_BYTES, person=b"ldp batch id").digest()
 

@@ -30,7 +30,7 @@ from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Attestation, is_se
 from ldp.registry import Registry
 from ldp.registry.definitions import Queue
 
-OF_ONE = (400, 409, 410, 413, 421, 422)
+REFUSALS = (400, 409, 410, 413, 421, 422)
 """HTTP statuses by which a collector refuses one batch, as 410 for a batch that is too old."""
 PUBLIC = ("batches", "forwarded", "refused", "dropped")
 """Tallies that everybody may read. The others would show when a report arrives."""
@@ -140,7 +140,7 @@ class Forwarder(Worker):
             try:
                 refused = self._send(identity)
             except Unreachable as error:
-                if error.status not in OF_ONE:
+                if error.status not in REFUSALS:
                     raise
                 failure = error
                 continue
@@ -157,7 +157,7 @@ class Forwarder(Worker):
             return self._destination.send(identity, body)
         except Unreachable as error:
             oldest = self._writer.perform(lambda buffer: buffer.watermark)
-            if error.status in OF_ONE and Batch.from_bytes(body).day < oldest:
+            if error.status in REFUSALS and Batch.from_bytes(body).day < oldest:
                 return None
             raise
 

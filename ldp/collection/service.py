@@ -27,7 +27,7 @@ from ldp.collection.acknowledged import (
     BatchFile,
     BufferUnusable,
     PendingBatch,
-    known_as,
+    digest_of_id,
 )
 from ldp.collection.admission import Admits, refusal_status
 from ldp.collection.collector_counts import Counts, exposition
@@ -194,7 +194,7 @@ class Service(ABC):
             return _problem(400, f"path or header {ID_HEADER} does not state the batch's id")
         if batch.id[0] >> 4 not in self._ids:
             return _retry_later(421, "another collector takes batches of this id", 60)
-        batch.id = known_as(batch.id)
+        batch.id = digest_of_id(batch.id)
         digest = hashlib.blake2b(body, digest_size=16).digest()
         answer = await self._writer.answer(PendingBatch(batch, digest), len(body))
         if answer.is_new:

@@ -2,7 +2,9 @@
 
 import csv
 import random
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from fractions import Fraction
 from functools import partial
@@ -11,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ldp.collection.acknowledged import known_as
+from ldp.collection.acknowledged import digest_of_id
 from ldp.collection.holding import Holding
 from ldp.collection.relay_buffer import RelayBuffer
 from ldp.errors import LdpError, ParameterError, Unreachable
@@ -261,6 +263,26 @@ def test_a_batch_that_is_too_late_for_the_collector_is_counted(tmp_path: Path) -
             tallies = relay.tallies()
             assert (tallies.get("refused", 0), tallies.get("forwarded", 0)) == (refused, 0)
             assert len(RelayBuffer(relay.buffer).outgoing()) == (not refused)
+
+
+@pytest.mark.exact
+def test_a_relay_knows_the_ids_of_the_format_before(tmp_path: Path) -> None:
+    """They stood there as they are."""
+    with Relaying(tmp_path, destination=Way(None), holding=AT_ONCE) as relay:
+        body = batch(texts(relay, 6))
+        relay.send(body)
+    identity = Batch.from_bytes(body).id
+    with closing(sqlite3.connect(relay.buffer / "buffer.db")) as disk, disk:
+        changed = disk.execute(f"UPDATE ids_{TODAY:%Y%m%d} SET id = ?", [identity])
+        assert changed.rowcount == 1
+        disk.execute("PRAGMA user_version = 1")
+    for _ in range(2):
+        with Relaying(tmp_path, destination=Way(None), holding=AT_ONCE) as relay:
+            relay.send(body)
+            tallies = relay.collector._worker._reader.tallies()
+            assert sum(numbers["waiting"] for numbers in tallies.values()) == 6
+    disk_bytes = b"".join(file.read_bytes() for file in relay.buffer.iterdir() if file.is_file())
+    assert identity not in disk_bytes
 
 
 @pytest.mark.exact
@@ -612,7 +634,7 @@ def test_the_relays_disk_holds_no_payload_and_no_sender_and_forgets_what_left(
     left = disk(relay.buffer)
     assert not any(text.report in left for text in mine)
     assert not any(Batch.from_bytes(body).id in waiting + left for body in bodies)
-    assert all(known_as(Batch.from_bytes(body).id) in left for body in bodies)
+    assert all(digest_of_id(Batch.from_bytes(body).id) in left for body in bodies)
     assert not any(part in left for part in [*senders, *readable])
     there = disk(collector.buffer)
     assert not any(part in there for part in senders)
