@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 SlicePart = TypeVar("SlicePart")
 
 
+FEW = 1 << 19
+"""Additions below which starting a second thread takes longer."""
 LARGE = 1 << 22
 """Numbers in the calls of a loop, in all, from which it says that numba is missing."""
 
@@ -115,9 +117,11 @@ def _libraries() -> "ThreadpoolController":
     return ThreadpoolController()
 
 
-def by_rows(work: Callable[[slice], SlicePart], rows: int) -> list[SlicePart]:
+def by_rows(work: Callable[[slice], SlicePart], rows: int, size: int = FEW) -> list[SlicePart]:
     """Return the results of `work` for as many slices of the rows as there are cores, each in its
-    own thread."""
+    own thread, or for all rows in this thread where `work` has a `size` below FEW."""
+    if size < FEW:
+        return [work(slice(0, rows))]
     workers = max(1, min(rows, cpu_count() or 1))
     bounds = np.linspace(0, rows, workers + 1).astype(int)
     with ThreadPoolExecutor(workers) as pool:

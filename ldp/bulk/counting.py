@@ -20,8 +20,6 @@ _7 = np.uint64(7)
 _EACH_BYTE = np.uint64(0x01_01_01_01_01_01_01_01)
 _ITS_BIT = np.uint64(0x80_40_20_10_08_04_02_01)
 _CARRY = np.uint64(0x7F_7F_7F_7F_7F_7F_7F_7F)
-_FEW = 1 << 19
-"""Number of cells below which starting a second thread takes longer than summing."""
 _TILE = 512
 """Number of points hashed at once: their fractions and sums stay in the first-level cache."""
 
@@ -34,9 +32,8 @@ _REPORTS = 128
 def sum_cells(places: Points, cells: Floats) -> Floats:
     """Return for every value the sum of the `cells`, shape (rows, columns), that its hashes name,
     each cell once: float64, shape (values,). `places`: as from `bloom_map`."""
-    if places.size < _FEW:
-        return np.asarray(_sum_cells(places, cells))
-    return np.concatenate(by_rows(lambda part: _sum_cells(places[part], cells), len(places)))
+    parts = by_rows(lambda part: _sum_cells(places[part], cells), len(places), places.size)
+    return np.concatenate(parts)
 
 
 @compiled(fastmath={"reassoc"})
@@ -58,11 +55,11 @@ def _sum_cells(places: Any, cells: Any) -> Any:
 def add_to_cells(places: Points, factors: Floats, columns: int) -> Floats:
     """Return for every cell the sum of the `factors`, shape (values,), of the values whose hashes
     name it, once each: the transpose of `sum_cells`, float64, shape (rows, columns)."""
-    if places.size < _FEW:
-        return np.asarray(_add_to_cells(places, factors, columns))
-    return np.concatenate(
-        by_rows(lambda part: _add_to_cells(places[:, part], factors, columns), places.shape[1])
-    )
+
+    def work(part: slice) -> Floats:
+        return np.asarray(_add_to_cells(places[:, part], factors, columns))
+
+    return np.concatenate(by_rows(work, places.shape[1], places.size))
 
 
 @compiled()
@@ -95,9 +92,11 @@ def gather(
     width = np.uint64(addressing.width)
     if polynomials is None:
         polynomials = coefficients(addressing, len(counts))
-    parts = by_rows(
-        lambda part: _gather_polynomial(counts[part], polynomials[part], points, width), len(counts)
-    )
+
+    def work(part: slice) -> Ints:
+        return np.asarray(_gather_polynomial(counts[part], polynomials[part], points, width))
+
+    parts = by_rows(work, len(counts), len(counts) * points.size)
     return sum(parts, np.zeros(points.size, dtype=np.int64))
 
 
@@ -123,7 +122,7 @@ def gather_groups(
             sums.append(int(part.sum()))
         return total, sums
 
-    parts = by_rows(work, len(bounds) - 1)
+    parts = by_rows(work, len(bounds) - 1, len(counts) * points.size)
     total = sum((part for part, _ in parts), np.zeros(points.size, dtype=np.int64))
     return total, np.array([group_sum for _, sums in parts for group_sum in sums])
 
@@ -131,15 +130,18 @@ def gather_groups(
 def sum_of_squares(counts: AnyInts, scale: float, offsets: Floats) -> float:
     """Return the sum over all cells of (scale * counts[row, column] + offsets[row])**2. `counts`:
     shape (rows, columns), `offsets`: shape (rows,)."""
-    parts = by_rows(lambda part: _sum_of_squares(counts[part], scale, offsets[part]), len(counts))
-    return float(sum(map(np.sum, parts)))
+
+    def work(part: slice) -> Any:
+        return _sum_of_squares(counts[part], scale, offsets[part])
+
+    return float(sum(map(np.sum, by_rows(work, len(counts), counts.size))))
 
 
 def walsh_hadamard(counts: AnyInts) -> Ints:
     """Return for every row and cell the sum over columns l of counts[row, l] (-1)**popcount(l &
     cell): int64, shape of `counts`, whose number of columns must be a power of two."""
     sums = counts.astype(np.int64)
-    by_rows(lambda part: _butterflies(sums[part]), len(sums))
+    by_rows(lambda part: _butterflies(sums[part]), len(sums), sums.size)
     return sums
 
 

@@ -152,9 +152,11 @@ def bloom_map(addressing: Bloom, rows: int, values: Sequence[Value]) -> Points:
     polynomials = np.ascontiguousarray(coefficients(addressing.rows, rows * addressing.hashes).T)
     value_points, width = points(addressing, rows, values), np.uint64(addressing.bits)
     flat = places.reshape(len(values), rows * addressing.hashes)
-    by_rows(
-        lambda part: _all_columns(flat[part], polynomials, value_points[part], width), len(values)
-    )
+
+    def work(part: slice) -> None:
+        _all_columns(flat[part], polynomials, value_points[part], width)
+
+    by_rows(work, len(values), flat.size)
     return places
 
 

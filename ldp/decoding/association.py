@@ -485,7 +485,7 @@ def value_likelihoods(touched: Floats, rows: RowNumbers, ratio: Floats) -> Float
             reports = order[start:end]
             result[reports] = np.exp(np.log(ratio[reports]) @ cells.T)
 
-    by_rows(work, len(touched))
+    by_rows(work, len(touched), ratio.size * touched.shape[1])
     return result
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from typing import cast
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from ldp import bulk
 from ldp.arrays import AnyInts
 from ldp.bulk import counting, sampling
-from ldp.bulk.compiled import lanes
+from ldp.bulk.compiled import FEW, by_rows, lanes
 from ldp.bulk.counting import count_bits
 from ldp.bulk.geometry_kernels import _points, vectors
 from ldp.bulk.sampling import _fill_below, fit_subsets
@@ -308,3 +309,14 @@ cli.main()
     first, line, last = done.stderr.splitlines()
     assert (first, last) == ("0", "19")
     assert line.startswith("ldp: a fast answer needs the package numba: install ldp")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("size", [0, FEW - 1, FEW])
+def test_only_much_work_starts_threads(size: int) -> None:
+    def work(part: slice) -> tuple[int, range]:
+        return threading.get_ident(), range(5)[part]
+
+    parts = by_rows(work, 5, size)
+    assert [row for _, part in parts for row in part] == [*range(5)]
+    assert ({thread for thread, _ in parts} == {threading.get_ident()}) == (size < FEW)
