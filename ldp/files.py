@@ -17,6 +17,18 @@ def is_pipe(path: Path) -> bool:
     return path.is_fifo() and not str(path).startswith(("/dev/", "/proc/"))
 
 
+def is_missing(path: Path) -> bool:
+    """Return whether the system says that there is no such file. From Python 3.14 on
+    `Path.exists` says so, too, of a file that nobody may look at."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def bytes_of(path: Path) -> bytes:
     """Return the bytes of a file. Raises OSError if it cannot be read or is a named pipe."""
     if is_pipe(path):

@@ -56,7 +56,7 @@ from ldp.client.sealing import (
 from ldp.client.sending import Sender, error_line
 from ldp.client.witness import LOSSES, DefaultWitness, NoWitness, Witness
 from ldp.errors import ParameterError
-from ldp.files import finite
+from ldp.files import finite, is_missing
 from ldp.protocol.batch import Destination
 from ldp.protocol.channel import round_down
 from ldp.protocol.hashing import Value
@@ -548,10 +548,8 @@ class Client:
         return self._has_file()
 
     def _has_file(self) -> bool:
-        with suppress(OSError):
-            return self._file is not None or self._path.exists()
         # to open it says why nobody may look
-        return True
+        return self._file is not None or not is_missing(self._path)
 
     def _open_file(self) -> DeviceFile:
         if self._is_closed:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ldp.client.device_file import Database, StorageError, count, remember, state, totals
 from ldp.errors import ParameterError
-from ldp.files import sync_folder, write_whole
+from ldp.files import is_missing, sync_folder, write_whole
 
 KIND = "ldp witness 1"
 MARK_BYTES = 16
@@ -50,7 +50,8 @@ class Witness:
         try:
             if self._takes_over(database) and self._default is not None:
                 return self._default.problem(database)
-            marks = self._read() if mark is not None or self._path.exists() else None
+            is_new = mark is None and is_missing(self._path)
+            marks = None if is_new else self._read()
         except StorageError as error:
             return str(error)
         return self._objection(database, mark, marks)
@@ -80,7 +81,7 @@ class Witness:
     def _takes_over(self, database: Database) -> bool:
         """Return whether the app gives the path of a witness for the first time."""
         is_default = state(database, KEPT_AS) in (DEFAULT, LOST)
-        return is_default and state(database, "mark") is not None and not self._path.exists()
+        return is_default and state(database, "mark") is not None and is_missing(self._path)
 
     def announce(self, database: Database) -> None:
         """Write a new mark to the file and the witness, before the transaction is committed."""

@@ -16,7 +16,7 @@ from typing import Any
 from ldp.accounting.cost_composition import exact_sum
 from ldp.accounting.policy import periods_touched
 from ldp.errors import RegistryError
-from ldp.files import alone_in, write_whole
+from ldp.files import alone_in, is_missing, write_whole
 from ldp.protocol.batch import Item
 from ldp.protocol.channel import round_up
 from ldp.protocol.keys import nearest
@@ -140,7 +140,7 @@ class Registry(Contents):
 
     def _read_lock(self) -> dict[str, dict[str, Any]]:
         """Return the pins of metrics.lock by metric, none without it; raise RegistryError."""
-        if not self.lock_path.exists():
+        if is_missing(self.lock_path):
             return {}
         form = (
             "a whole lock (damaged; restore it from version control, or delete it and run "

@@ -468,6 +468,15 @@ def test_a_broken_lock_says_how_to_mend_it(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.exact
+def test_a_lock_that_cannot_be_opened_is_not_overlooked(tmp_path: Path) -> None:
+    """As where nobody may look into its folder; a link to itself is refused to root, too."""
+    path = written(tmp_path)
+    (tmp_path / "metrics.lock").symlink_to("metrics.lock")
+    with pytest.raises(RegistryError, match=r"metrics\.lock: Too many levels"):
+        Registry.load(path).check()
+
+
+@pytest.mark.exact
 def test_a_lock_that_pins_more_than_this_version_knows_is_not_overlooked(tmp_path: Path) -> None:
     path = written(tmp_path)
     Registry.load(path).lock()
