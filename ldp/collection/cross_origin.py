@@ -4,8 +4,8 @@ This decides for browsers only. It authenticates nobody and stops no forged repo
 can send without it.
 """
 
+import re
 from collections.abc import Iterable
-from urllib.parse import urlsplit
 
 from starlette.responses import Response
 from starlette.types import Message, Scope, Send
@@ -13,26 +13,19 @@ from starlette.types import Message, Scope, Send
 from ldp.errors import ParameterError
 from ldp.protocol.batch import ID_HEADER
 
-_DEFAULT_PORTS = {"https": 443, "http": 80}
-_LOCAL = ("localhost", "127.0.0.1", "::1")
+_ORIGIN = re.compile(r"(https?)://([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::([1-9][0-9]{,4}))?")
+_DEFAULT_PORTS = {"https": "443", "http": "80"}
+_LOCAL = ("localhost", "127.0.0.1", "[::1]")
+_MOST_PORT = 65_535
 
 
 def checked_origin(text: str) -> str:
     """Return an origin as a browser writes it. Raises ParameterError for any other text, such as
     `*`, `null`, a path or a default port."""
-    try:
-        parts = urlsplit(text)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        host, port, parts = "", None, urlsplit("")
-    is_local = host in _LOCAL
-    is_plain = text == f"{parts.scheme}://{parts.netloc}" == text.lower() and text.isascii()
-    is_exact = is_plain and not set("*@") & set(text) and port != _DEFAULT_PORTS.get(parts.scheme)
-    if (
-        not host
-        or not is_exact
-        or not (parts.scheme == "https" or (parts.scheme == "http" and is_local))
-    ):
+    match = _ORIGIN.fullmatch(text)
+    scheme, host, port = match.groups("") if match else ("", "", "")
+    is_secure = scheme == "https" or host in _LOCAL
+    if not is_secure or port == _DEFAULT_PORTS[scheme] or int(port or 0) > _MOST_PORT:
         raise ParameterError(
             f"{text!r} is not an exact origin: use https://app.example, with a port other than 443 "
             "(http on this machine only)"

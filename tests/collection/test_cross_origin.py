@@ -94,7 +94,8 @@ def test_the_door_is_shut_by_default_and_other_pages_have_none(tmp_path: Path) -
         *("*", "null", "", "app.example", "https://", "https://app.example/", "https://*.example"),
         *("https://App.example", "https://app.example:443", "https://u@app.example", "ftp://a"),
         *("http://app.example", "https://app.example?x", "https://app.example:99999"),
-        *("http://localhost:80", "https://äpp.example"),
+        *("http://localhost:80", "https://äpp.example", "https://app.example:", "https://a b"),
+        *("https://app.example:08443", "https://app.example:0", "https://app.example\n"),
     ],
 )
 def test_what_is_no_exact_origin_is_refused(text: str) -> None:
