@@ -381,7 +381,8 @@ class Distribution(Result):
 
     def _nearest_edge(self, place: float) -> int:
         """Return the number of the edge nearest to a number, of two the upper one."""
-        if math.isinf(place) or (place <= 0 and self._edges[1] > 0):
+        first, second = self.bins.edges[:2]
+        if math.isinf(place) or (math.isinf(first) and place <= 0 < second):
             return len(self.share) * (place > 0)
         return len(self.share) - int(np.abs(self._edges - place)[::-1].argmin())
 

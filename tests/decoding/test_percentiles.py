@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from ldp import BitFlip, HierarchicalHistogram, OneBitMean, Piecewise
 from ldp.decoding import distribution
-from ldp.decoding.distribution import DRAWS, Distribution
+from ldp.decoding.distribution import DRAWS, Distribution, expected_distribution
 from ldp.decoding.means import decode_mean
 from ldp.decoding.nodes import Nodes
 from ldp.decoding.tree import Tree, TreeFit
@@ -639,6 +639,16 @@ def test_an_error_does_not_depend_on_the_level() -> None:
     for ends in ((3, 3), (5, 4), (1e20, 1e26)):
         with pytest.raises(ParameterError):
             made.between(*ends)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("low", "edge"), [(-8, -8.0), (-4, -8.0), (-1, 2.0), (0, 2.0), (3, 2.0)])
+def test_a_range_begins_at_the_nearest_edge_on_both_sides_of_0(low: float, edge: float) -> None:
+    mechanism = HierarchicalHistogram(epsilon=2.0, bounds=(-8.0, 92.0), buckets=10)
+    expected = expected_distribution(mechanism, np.full(10, 0.1), 100_000)
+    row = expected.between(low, 52)
+    assert (row.bin_low, row.bin_high) == (edge, 52.0)
+    assert row.estimate == pytest.approx((52 - edge) / 100)
 
 
 @pytest.mark.slow
