@@ -28,8 +28,10 @@ def consistent(estimates: Estimates, how: str) -> Estimates:
     for anything else, and DecodeError for no candidates.
     """
     require_one_of(how, CONSISTENCIES, "consistency")
+    by_bound = estimates.bounded
+    again = by_bound and (lambda: consistent(by_bound(), how))
     if how == "none":
-        return replace(estimates, projected=None)
+        return replace(estimates, projected=None, bounded=again)
     raw, n = estimates.count, estimates.reports
     if how == "sum-to-n" and "at_most" in estimates.details:
         raise DecodeError("counts of sets of answers add to no known number: use non-negative")
@@ -50,7 +52,7 @@ def consistent(estimates: Estimates, how: str) -> Estimates:
             "largest counts rises"
         )
     details = {**estimates.details, "consistency": how, "consistency_bias": bias}
-    return replace(estimates, projected=counts, details=details)
+    return replace(estimates, projected=counts, details=details, bounded=again)
 
 
 def simplex_shift(counts: Floats, total: float) -> float:

@@ -172,8 +172,8 @@ class Estimates(Result):
 
     def _under_fakes(self, share: float) -> "Estimates":
         if self.bounded is not None:
-            people, again = self.reports_per_person, self.bounded()
-            return again.at(level=self.level, reports_per_person=people).under_fakes(share)
+            settings = {**self.controls, "rule": self.rule}
+            return self.bounded().at(**settings).under_fakes(share)
         if self.damage is None or self.bounds is None:
             raise NoBound(
                 f"method {self.details['method']} has no interval that holds under made-up "

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ldp import UnaryEncoding
+from ldp import CountMeanSketch, UnaryEncoding
 from ldp.decoding.consistency import CONSISTENCIES, simplex_shift
 from ldp.errors import DecodeError, ParameterError
 from ldp.server import consistent, decode
 from ldp.simulation import draw_table
-from ldp.tables.estimates import Estimates
+from ldp.tables.estimates import Estimates, Rule
 
 COUNTS = arrays(np.float64, st.integers(1, 30), elements=st.floats(-1e4, 1e4, width=32))
 
@@ -60,6 +60,25 @@ def test_what_is_printed_and_what_stays() -> None:
         "raised by 43"
         in consistent(estimates(raw.count, 1150), "sum-to-n").details["consistency_bias"]
     )
+
+
+@pytest.mark.exact
+def test_made_up_reports_change_neither_rule_nor_consistency_of_a_small_sketch() -> None:
+    """Its own method has no bound, so that another one decodes the table again."""
+    sketch = CountMeanSketch(epsilon=4.0, rows=64, width=128, seed="00ff")
+    held, names = np.array([5000, 2000, 1000, 0, 0, 0, 0, 0]), tuple("abcdefgh")
+    generator = np.random.default_rng(1)
+    estimates = decode(draw_table(sketch, names, counts=held, generator=generator), names)
+    assert estimates.details["method"] == "regression"
+    fewer = estimates.at(rule=Rule(threshold=1500.0)).under_fakes(0.01)
+    assert fewer.details["method"] == "mean-sketch"
+    assert fewer.detected().tolist() == [True, True, *[False] * 6]
+    for how in ("non-negative", "sum-to-n"):
+        changed = consistent(estimates, how)
+        projected = changed.under_fakes(0.01).projected
+        assert projected is not None
+        assert projected.min() == 0.0
+        assert consistent(changed, "none").under_fakes(0.01).projected is None
 
 
 @pytest.mark.exact
