@@ -321,13 +321,14 @@ def require_decodable(mechanism: CatalogueMechanism) -> Rappor:
     if not isinstance(mechanism, Rappor) or mechanism.scheme == "identity":
         name = "basic RAPPOR" if isinstance(mechanism, Rappor) else mechanism.name
         raise DecodeError(
-            f"{name} is not decoded from whole reports, only RAPPOR with hashes: decode its table"
+            f"{name} is not decoded from whole reports, only RAPPOR with hashes: count the "
+            "reports without --whole"
         )
     if mechanism.bits > MOST_BITS or mechanism.cohorts << mechanism.bits > MOST_PATTERNS:
         raise DecodeError(
             f"whole reports are decoded up to {MOST_BITS} bits and "
             f"{MOST_PATTERNS >> MOST_BITS:,} cohorts of these, not {mechanism.bits} bits in "
-            f"{mechanism.cohorts:,} cohorts: decode the table"
+            f"{mechanism.cohorts:,} cohorts: count the reports without --whole"
         )
     return mechanism
 

@@ -339,7 +339,7 @@ def test_ldp_decode_reads_whole_reports_from_a_store(
     assert "among 6,000 reports" in said
     for command, line in (
         (("aggregate", "kind", *words), "rr is not decoded from whole reports"),
-        (("aggregate", "wide", *words), "decoded up to 8 bits"),
+        (("aggregate", "wide", *words), "cohorts: count the reports without --whole"),
         (("decode", table, "--out", out, "--part", "words"), "holds one table"),
         (("decode", folder / "none.table", "--out", out), "No such file"),
     ):
