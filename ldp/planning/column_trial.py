@@ -82,8 +82,8 @@ NUMBER_CELLS = {
     "curator": "{curator}",
 }
 NUMBER_NOTES = (
-    "No device knows the range of the numbers. Not known above: the reports set no end. Curator: "
-    "what somebody trusted with the numbers would release, at the same epsilon a "
+    "No device knows the range of the numbers. At least, at most: the reports set no other end. "
+    "Curator: what somebody trusted with the numbers would release, at the same epsilon a "
     "percentile. With a known range see ldp plan number --range."
 )
 
@@ -499,7 +499,7 @@ def _interval(row: Mapping[str, Any]) -> str:
         return f"{_figure(low)} to {_figure(high)}"
     if high is not None:
         return f"at most {_figure(high)}"
-    return "not known" if low is None else f"not known above {_figure(low)}"
+    return "not known" if low is None else f"at least {_figure(low)}"
 
 
 def _value_curves(rows: Sequence[Mapping[str, Any]], people: Population) -> Iterator[Curve]:

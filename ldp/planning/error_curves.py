@@ -89,19 +89,22 @@ class ErrorCurves(Frame):
         """Draw the curves on logarithmic axes, and return the axes of matplotlib: `axes`, or new
         ones. Raises MissingPackage without matplotlib."""
         axes = new_axes(axes, self.about)
-        for curve, colour in self._coloured():
+        curves = self._coloured()
+        for curve, colour in curves:
             style = "--" if curve.is_dashed else "o-"
             axes.plot(curve.epsilons, curve.errors, style, color=colour, label=curve.name)
         axes.set(xscale="log", yscale="log", xlabel="epsilon", ylabel=self.of)
         epsilons = sorted({epsilon for curve in self.curves for epsilon in curve.epsilons})
         axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
         axes.xaxis.minorticks_off()
-        axes.legend()
+        if curves:
+            axes.legend()
         return axes
 
     def _coloured(self) -> list[tuple[Curve, str]]:
-        """Return each curve with its colour."""
-        return [(curve, COLOURS[i % len(COLOURS)]) for i, curve in enumerate(self.curves)]
+        """Return each curve that has a point to draw, with its colour."""
+        curves = [curve for curve in self.curves if any(0 < e < math.inf for e in curve.errors)]
+        return [(curve, COLOURS[i % len(COLOURS)]) for i, curve in enumerate(curves)]
 
     def svg(self) -> str:
         """Return the chart as a picture that loads nothing: logarithmic axes, a line a curve."""
@@ -147,8 +150,9 @@ class ErrorCurves(Frame):
         height = max(HEIGHT, TOP + 24 + 18 * len(lines))
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
-            f'width="{WIDTH}" role="img" aria-label="{escape(self.of)} by epsilon" '
-            f'font-family="sans-serif" font-size="12" fill="currentColor">{"".join(ticks + lines)}'
+            f'width="{WIDTH}" style="max-width:100%;height:auto" role="img" '
+            f'aria-label="{escape(self.of)} by epsilon" font-family="sans-serif" font-size="12" '
+            f'fill="currentColor">{"".join(ticks + lines)}'
             f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 6}" text-anchor="middle">epsilon</text>'
             f'<text x="0" y="12">{escape(self.of)}</text></svg>'
         )

@@ -188,8 +188,15 @@ def test_a_chart_without_a_known_error_is_left_out() -> None:
     assert "<svg" in trials._repr_html_()
     for curve in trials.curves:
         assert curve.errors[0] > curve.errors[1] > 0
-    unknown = replace(trials, curves=(Curve("p95", (1.0,), (math.nan,)),))
+    curve = Curve("<unknown>", (1.0, 4.0), (math.nan, math.nan))
+    unknown = replace(trials, curves=(curve,))
     assert "<svg" not in unknown._repr_html_()
+    pytest.importorskip("matplotlib").use("agg")
+    assert unknown.plot().get_legend() is None
+    some = replace(trials, curves=(curve, *trials.curves))
+    assert some.svg() == trials.svg()
+    labels = [text.get_text() for text in some.plot().get_legend().get_texts()]
+    assert labels == [curve.name for curve in trials.curves]
 
 
 @pytest.mark.exact
