@@ -194,15 +194,14 @@ class Distributions(Result):
         differ. Raises ParameterError for a quantile or a level outside (0, 1).
         """
         level = 1 - alpha / max(1, len(self.of) * len(self.quantiles))
-        differences = list[Difference]()
-        for q in self.quantiles:
-            rows = {name: self[name].quantile(q, level) for name in self.of}
-            differences += [
-                Difference(rows[higher].name, higher, lower)
-                for higher, lower in permutations(rows, 2)
-                if rows[lower].high <= rows[higher].low
-            ]
-        return differences
+        # of one category after the other: its draws are kept
+        rows = {name: [self[name].quantile(q, level) for q in self.quantiles] for name in self.of}
+        return [
+            Difference(rows[higher][place].name, higher, lower)
+            for place in range(len(self.quantiles))
+            for higher, lower in permutations(rows, 2)
+            if rows[lower][place].high <= rows[higher][place].low
+        ]
 
     @property
     def headline(self) -> str:
