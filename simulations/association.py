@@ -30,7 +30,6 @@ from ldp.arrays import Bools, Floats, Ints
 from ldp.client import Client
 from ldp.decoding import decode
 from ldp.decoding.association import (
-    OTHER,
     Association,
     Variable,
     associate,
@@ -43,6 +42,7 @@ from ldp.registry import Registry
 from ldp.simulation import Population, draw_reports
 from ldp.tables.estimates import Rule
 from ldp.tables.joint_table import whole_table
+from ldp.tables.result import OTHER
 from simulations import campaign
 from simulations.campaign import Bar
 
@@ -232,7 +232,8 @@ def run(task: Task, sets: int) -> Result:
         rejected += found.independence.p_value < 1 - LEVEL
         discovered = found.detected()
         false += float((discovered & (true == 0)).sum()) / max(1, int(discovered.sum()))
-        margins = task.reports * np.outer(found.margin(0), found.margin(1))
+        shares = (found.shares.sum(axis=axis) for axis in (1, 0))
+        margins = task.reports * np.outer(*shares)
         variations.append(
             [np.abs(each - true).sum() / 2 / task.reports for each in (found.count, margins)]
         )

@@ -37,12 +37,13 @@ from ldp import (
     UnaryEncoding,
 )
 from ldp.arrays import Floats
-from ldp.decoding.association import OTHER, associate
+from ldp.decoding.association import associate
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.numeric import Numeric
 from ldp.server import Table, decode, decode_mean, decode_regression
 from ldp.simulation import Population, draw_reports, draw_table
 from ldp.tables.joint_table import whole_table
+from ldp.tables.result import OTHER
 from simulations import campaign
 from simulations.campaign import Bar
 from simulations.variance import (

@@ -31,13 +31,13 @@ from ldp.mechanisms import (
 )
 from ldp.server import Rule, associate, whole_table
 from ldp.simulation import Population, draw_reports
+from ldp.tables.result import OTHER
 from simulations import campaign
 from simulations.campaign import Bar
 
 SEED, WHOLE, SAMPLE = 11, (40, 200), (6, 30)
 """Seed; numbers of settings and of tables in a whole run and in a sample."""
 RATE, LEVEL, LEAST_HELD = 0.05, 0.95, 0.93
-OTHER = "(other)"
 NOISES = ((0.25, 0.75), (0.25, 0.75), (0.1, 0.9))
 """Settings p and q of RAPPOR's reports; the usual one is listed twice."""
 

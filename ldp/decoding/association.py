@@ -34,7 +34,7 @@ from ldp.tables.estimates import Normal, Rule, spread, widened
 from ldp.tables.frame import Columns
 from ldp.tables.joint_table import JointTable
 from ldp.tables.patterns import Patterns, group_reports
-from ldp.tables.result import Result
+from ldp.tables.result import OTHER, Result
 from ldp.tables.table import Table, one_table
 
 MOST_STEPS, LAST_STEP = 20, 1e-6
@@ -135,8 +135,6 @@ def stated_variance(variables: Sequence["Variable"], shares: Floats, reports: in
     return np.asarray(reports * np.maximum(second - shares, 0.0))
 
 
-OTHER = "(other)"
-"""Name of the category of all values that are not listed, or not detected."""
 IN_CACHE = 1 << 11
 """Number of reports whose products stay in the second-level cache."""
 ALIKE = 0.25
@@ -219,11 +217,6 @@ class Association(Result):
             ends = (low, high, self.unbiased, self.unbiased)
             return widened(ends, self.reports, self.reports, self.more, 1 - level)
         return low, high
-
-    def margin(self, part: int) -> Floats:
-        """Return the shares of the values of part number `part`: shape (values,)."""
-        others = tuple(axis for axis in range(self.shares.ndim) if axis != part)
-        return np.asarray(self.shares.sum(axis=others))
 
     @property
     def headline(self) -> str:

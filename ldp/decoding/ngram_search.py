@@ -17,7 +17,6 @@ import numpy as np
 from ldp.arrays import Places
 from ldp.decoding import decode
 from ldp.decoding.association import (
-    OTHER,
     PartReports,
     Variable,
     likelihoods,
@@ -32,6 +31,7 @@ from ldp.protocol.spelling import PAD
 from ldp.tables.estimates import Estimates, Normal, Rule, table_details
 from ldp.tables.joint_table import JointTable
 from ldp.tables.patterns import Patterns
+from ldp.tables.result import OTHER
 from ldp.tables.table import Table
 
 CHANCE = 10

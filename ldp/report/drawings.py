@@ -6,14 +6,16 @@ The macros of `drawings.html` draw the row there.
 
 import math
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from itertools import accumulate
 from statistics import fmean
 from typing import Any
 
 from ldp.report.formats import quantity, span, ticks
 from ldp.tables.frame import round_numbers
+from ldp.tables.result import OTHER
 
 MOST_LABELS = 8
 """Most bin edges that are written below a histogram."""
@@ -26,8 +28,6 @@ BEYOND = 4.0
 interval."""
 DIGITS = ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8))
 """First digits of the numbers at a logarithmic axis, as `round_numbers` takes them."""
-OTHER = "(other)"
-"""Name of all values that are not listed: the last row and column of a grid."""
 MOST_LINES, MOST_COLUMNS = 40, 16
 """Most rows and columns of a grid that are drawn."""
 WIDE = 8
@@ -251,10 +251,7 @@ def grid(rows: PictureRows, members: Sequence[str], axis: Axis) -> dict[str, Any
 def ordered(rows: PictureRows, member: int) -> list[Any]:
     """Return the values of a `member` of combinations, the most frequent first, other values
     last."""
-
-    def value(row: PictureRow) -> str:
-        return str(row["values"][member])
-
-    groups = groupby(sorted(rows, key=value), key=value)
-    counts = {name: sum(row["estimate"] for row in group) for name, group in groups}
+    counts = defaultdict[str, float](float)
+    for row in rows:
+        counts[str(row["values"][member])] += row["estimate"]
     return sorted(counts, key=lambda name: (name == OTHER, -counts[name], name))

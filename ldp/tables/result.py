@@ -31,6 +31,8 @@ COLUMNS = (
 COUNT = "count"
 """Statistic of a row that counts reports. It is the only one where there is no column of
 statistics."""
+OTHER = "(other)"
+"""Name of the category of all values that are not listed, or not detected."""
 EXACT = {"bin_low": 10, "bin_high": 10, "p_value": 4}
 """Significant digits of columns that are not written as others are."""
 CSV_DIGEST = "csv_sha256"

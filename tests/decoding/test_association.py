@@ -26,7 +26,6 @@ from ldp import (
 from ldp.arrays import Floats, Ints
 from ldp.decoding import association
 from ldp.decoding.association import (
-    OTHER,
     PartReports,
     PartWeights,
     Variable,
@@ -48,6 +47,7 @@ from ldp.simulation import Population, draw_reports, encode_points, points_of
 from ldp.tables.estimates import Rule
 from ldp.tables.joint_table import JointTableBuilder, whole_table
 from ldp.tables.patterns import Patterns
+from ldp.tables.result import OTHER
 from ldp.tables.table import Table
 from tests.joint_reports import ANSWERS, BOTH, KINDS, LOUD, PAIRS, table_of
 from tests.statistics import ALPHA, share_p
@@ -72,8 +72,8 @@ def test_without_noise_the_joint_counts_are_the_true_ones() -> None:
     assert found.values == (("a", "b", "c"), ("x", "y"))
     assert np.allclose(found.count.ravel(), counts, atol=1e-6)
     assert np.allclose(found.std_error, 0, atol=1e-3)
-    assert np.allclose(found.margin(0), [0.6, 0.3, 0.1])
-    assert np.allclose(found.margin(1), [0.57, 0.43])
+    assert np.allclose(found.shares.sum(axis=1), [0.6, 0.3, 0.1])
+    assert np.allclose(found.shares.sum(axis=0), [0.57, 0.43])
 
 
 @pytest.mark.exact
@@ -406,7 +406,7 @@ def test_one_string_on_no_list_is_in_the_errors_of_all_cells() -> None:
                 replace(axis, values=axis.values[:-1]),
                 part,
                 likelihoods(axis, part.rows, part.payloads),
-                found.margin(number),
+                found.shares.sum(axis=1 - number),
             )
             for number, (axis, part) in enumerate(zip(axes, reports, strict=True))
         ]

@@ -12,10 +12,11 @@ from click.testing import CliRunner
 
 from ldp import JointReport, cli
 from ldp.collection import ReportWriter, aggregate
-from ldp.decoding.association import OTHER, Association, associate
+from ldp.decoding.association import Association, associate
 from ldp.registry import Registry
 from ldp.simulation import Population, draw_reports
 from ldp.tables.joint_table import load_table
+from ldp.tables.result import OTHER
 from tests.registries import GROUP, JOINT, METRIC
 
 
