@@ -1,8 +1,11 @@
 """Arguments of a wrong type raise an error of the package, which names what is expected."""
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +15,13 @@ import ldp
 from ldp import audit, central, planning, privacy_loss, server, simulation
 from ldp.accounting import Caps, Cost, group, parallel, sequential
 from ldp.central.regression import PrivateLinearRegression
-from ldp.errors import LdpError, require_share
+from ldp.errors import LdpError, ParameterError, require_share
+from ldp.mechanisms.memoised import MemoisedResponse
+from ldp.registry import Registry
+from ldp.registry.explaining import explanation, in_text
 from ldp.regression import RandomizedOutcomeRegression
+from ldp.tables.result import Result
+from tests.folders import TESTS
 
 pytestmark = pytest.mark.exact
 
@@ -26,6 +34,20 @@ TABLE = simulation.draw_table(CITIES, ["Oslo", "Hell"] * 50, generator=1)
 PART: Any = ldp.RandomizedResponse(categories=("a", "b"), epsilon=1.0)
 PAIR: Any = ldp.JointReport(of=(PART, PART))
 CURATOR: Any = {"categories": ("a", "b"), "epsilon": 1.0}
+NUMBERS = simulation.draw_table(
+    ldp.HierarchicalHistogram(epsilon=4.0, bounds=(0, 8), buckets=4), ["1", "5"] * 500, generator=1
+)
+BY_CATEGORY = simulation.draw_table(
+    ldp.HierarchicalHistogram(epsilon=4.0, bounds=(0, 8), buckets=4, by=("a", "b")),
+    [("a", 1), ("b", 5)] * 500,
+    generator=1,
+)
+MEAN = simulation.draw_table(ldp.OneBitMean(bounds=(0, 8), epsilon=4.0), ["1"] * 50, generator=1)
+MEMOISED = simulation.draw_table(
+    MemoisedResponse(categories=("a", "b"), epsilon=1.0, lifetime_epsilon=2.0),
+    ["a", "b"] * 50,
+    generator=1,
+)
 SHARES: Any = {"users": 1000, "epsilon": 1.0, "domain": 4}
 
 CALLS: dict[str, tuple[Callable[[], object], str]] = {
@@ -119,3 +141,33 @@ def test_the_right_types_are_taken() -> None:
     assert Caps(window=timedelta(days=1), window_epsilon=1.0, lifetime_epsilon=np.float64(2.0))
     assert server.decode(TABLE, rule=server.Rule(threshold=np.float64(3))).values
     assert planning.Shares(**SHARES, alpha=np.float64(0.05)).alpha == 0.05
+
+
+@pytest.mark.parametrize("number", [Fraction, np.float32, np.float64, lambda x: x])
+def test_results_and_explanations_take_every_type_of_real_numbers(
+    number: Callable[[float], Any], tmp_path: Path
+) -> None:
+    """A fraction was refused by scipy, and a number of numpy by the file of the summary."""
+    quarter, half, two = map(number, (0.25, 0.5, 2.0))
+    results: list[Result] = [
+        server.decode(TABLE, rule=server.Rule(alpha=quarter)).under_fakes(quarter).at(level=half),
+        server.decode(TABLE, rule=server.Rule(threshold=two)).at(reports_per_person=two),
+        server.decode(MEMOISED, weighted_reports_per_client=two),
+        server.decode_distribution(NUMBERS).at(level=half, quantiles=(quarter,)),
+        server.decode_by_category(BY_CATEGORY).at(quantiles=(quarter,)).under_fakes(quarter),
+        server.decode_mean(MEAN).at(level=half, reports_per_person=two).under_fakes(quarter),
+    ]
+    for place, result in enumerate(results):
+        result.to_csv(tmp_path / f"{place}.csv")
+        ends = result.interval(half)
+        assert all(np.asarray(end).dtype == np.float64 for end in ends)
+    registry = Registry.load(TESTS / "data" / "device-format-2" / "metrics.toml")
+    data = explanation(registry, belief=quarter, certainty=number(0.75))
+    assert "rather than" in in_text(data)
+    assert json.dumps(data) == json.dumps(explanation(registry, belief=0.25, certainty=0.75))
+
+
+@pytest.mark.parametrize("level", [95, 0, -1, "0.95"])
+def test_a_range_has_no_interval_at_a_level_that_is_no_share(level: Any) -> None:
+    with pytest.raises(ParameterError, match="level must"):
+        server.decode_distribution(NUMBERS).between(0, 4, level)

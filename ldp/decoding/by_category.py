@@ -26,7 +26,7 @@ from ldp.decoding.distribution import (
     normal_reach,
 )
 from ldp.decoding.nodes import nodes_of_levels
-from ldp.errors import DecodeError, ParameterError
+from ldp.errors import DecodeError, ParameterError, require_share
 from ldp.files import counted
 from ldp.mechanisms.bins import EqualBins
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
@@ -104,6 +104,7 @@ class CategoryDistribution(Distribution):
 
     def quantile(self, q: float, level: float = 0.95) -> Statistic:
         """Return the `q`-quantile of the category's numbers, as `Distribution.quantile` does."""
+        q = require_share(q, "q")
         if self.total <= LEAST_ERROR:
             return Statistic(f"p{100 * q:.10g}", nan, nan, -inf, inf)
         here = self if q == self.q else replace(self, q=q)

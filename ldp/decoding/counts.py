@@ -212,4 +212,4 @@ def _pooled(table: Table, weighted: float | None) -> tuple[float, ...]:
         raise ParameterError(f"{name} must be 1 or more")
     if weighted is None or weighted == 1 or not mechanism.is_memoisable:
         return ()
-    return (weighted - 1,)
+    return (float(weighted) - 1,)

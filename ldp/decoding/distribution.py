@@ -278,8 +278,7 @@ class Distribution(Result):
     def quantile(self, q: float, level: float = 0.95) -> Statistic:
         """Return the `q`-quantile: the least number with a share of at least `q` at or below it,
         interpolated linearly between edges. Raises ParameterError for q or level outside (0, 1)."""
-        require_share(q, "q")
-        require_share(level, "level")
+        q, level = require_share(q, "q"), require_share(level, "level")
         (place,), (estimate,) = (of.tolist() for of in self._crossings(self.below[0][:, None], q))
         low, high = self._ends(q, place, level)
         name = f"p{100 * q:.10g}"
@@ -368,8 +367,6 @@ class Distribution(Result):
         return _normal(name, estimate, error, level, *ends, moved)
 
     def _under_fakes(self, share: float) -> Self:
-        # raises for a share out of range
-        fake_reports(self.reports, share)
         return replace(self, fake_share=share)
 
     def monotone(self) -> "Distribution":
@@ -497,7 +494,7 @@ class Distribution(Result):
             **bias,
             "reports": self.reports,
             **self.controls,
-            "quantiles": list(self.quantiles),
+            "quantiles": [*map(float, self.quantiles)],
             "fakes_move": {"the share below any number": self.fakes_move()},
             **self._allowed(),
         }
@@ -611,8 +608,9 @@ def _normal(
 
 
 def normal_reach(level: float) -> float:
-    """Return half the length of a normal interval, in standard errors."""
-    return -NORMAL.inv_cdf(max(1 - level, LEAST_MISS) / 2)
+    """Return half the length of a normal interval, in standard errors. Raises ParameterError for a
+    level outside (0, 1)."""
+    return -NORMAL.inv_cdf(max(1 - require_share(level, "level"), LEAST_MISS) / 2)
 
 
 def std_error_of_ends(low: float, high: float) -> float:

@@ -129,7 +129,7 @@ def explanation(
     rest. `certainty`: share of right guesses for which the number of linked reports is stated.
     Raises RegistryError for an unknown metric, ParameterError for shares outside (0, 1).
     """
-    beliefs = require_share(belief, "belief"), require_share(certainty, "certainty")
+    belief, certainty = require_share(belief, "belief"), require_share(certainty, "certainty")
     chosen = [registry.metric(name)] if name else list(registry.metrics.values())
     groups = {metric.group for metric in chosen}
     trusting = any(metric.needs_shuffler for metric in chosen)
@@ -137,7 +137,7 @@ def explanation(
         "product": registry.product,
         "belief": belief,
         "certainty": certainty,
-        "metrics": {metric.name: _metric(registry, metric, *beliefs) for metric in chosen},
+        "metrics": {metric.name: _metric(registry, metric, belief, certainty) for metric in chosen},
         "groups": {
             group: _group(registry, group, belief) for group in registry.groups if group in groups
         },

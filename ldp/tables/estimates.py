@@ -16,6 +16,7 @@ import numpy as np
 from ldp.arrays import Bools, Floats
 from ldp.errors import require_one_of, require_positive, require_share
 from ldp.files import counted, finite
+from ldp.protocol.channel import convert, real_number
 from ldp.tables.fakes import NO_FAKES, Fakes, NoBound
 from ldp.tables.frame import Columns
 from ldp.tables.result import Result
@@ -97,10 +98,11 @@ class Rule:
     threshold: float | None = None
 
     def __post_init__(self) -> None:
-        require_share(self.alpha, "alpha")
+        convert(self, alpha=require_share)
         require_one_of(self.control, CONTROLS, "control")
         if self.threshold is not None:
             require_positive(self.threshold, "threshold")
+            convert(self, threshold=real_number)
 
     def discovers(self, count: Floats, p_value: Floats) -> Bools:
         """Return the mask of discovered values, from `count` and `p_value`, float64 of one shape. A

@@ -57,6 +57,14 @@ NO_FAKES = Fakes()
 """Allowance of intervals where nobody asked for one."""
 
 
+def fake_share(share: Any) -> float:
+    """Return a share of made-up reports, of any type of real numbers, as a float. Raises
+    ParameterError unless 0 <= share <= MOST_SHARE."""
+    if not 0 <= real_number(share, "the share of made-up reports") <= MOST_SHARE:
+        raise ParameterError(f"the share of made-up reports must be 0 to {100 * MOST_SHARE:.0f} %")
+    return float(Fraction(str(share)))
+
+
 def fake_reports(reports: int, share: float) -> int:
     """Return the largest number of made-up reports among `reports` if they are a `share` at most.
     Raises ParameterError unless 0 <= share <= MOST_SHARE.
@@ -64,9 +72,7 @@ def fake_reports(reports: int, share: float) -> int:
     >>> fake_reports(1000, 0.029)
     29
     """
-    if not 0 <= real_number(share, "the share of made-up reports") <= MOST_SHARE:
-        raise ParameterError(f"the share of made-up reports must be 0 to {100 * MOST_SHARE:.0f} %")
-    return math.floor(Fraction(str(share)) * reports)
+    return math.floor(Fraction(str(fake_share(share))) * reports)
 
 
 def fakes_among(mechanism: "Mechanism", reports: int, share: float) -> Fakes:

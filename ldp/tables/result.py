@@ -20,7 +20,8 @@ import numpy as np
 
 from ldp.errors import ParameterError, require_share
 from ldp.files import csv_cells, finite, write_together
-from ldp.tables.fakes import NoBound
+from ldp.protocol.channel import convert, real_number
+from ldp.tables.fakes import NoBound, fake_share
 from ldp.tables.frame import CELL_STYLE, Column, Columns, Frame, new_axes, number_text
 
 COLUMNS = (
@@ -100,7 +101,9 @@ class Result(Frame):
         settings of its kind, by name. Raises ParameterError for a level outside (0, 1), and for
         fewer than one report."""
         changed = replace(self, **settings)
-        require_share(changed.level, "level")
+        convert(changed, level=require_share)
+        if changed.reports_per_person is not None:
+            convert(changed, reports_per_person=real_number)
         if not 0 <= changed.more < math.inf:
             raise ParameterError("reports_per_person must be 1 or more")
         return changed
@@ -121,7 +124,7 @@ class Result(Frame):
         if a `share` of all reports is made up with knowledge of the others. None means that all are
         honest. Raises NoBound where no such intervals are known, and ParameterError for a share out
         of range."""
-        return self if share is None else self._under_fakes(share)
+        return self if share is None else self._under_fakes(fake_share(share))
 
     def _under_fakes(self, share: float) -> Self:
         raise NoBound(
@@ -138,8 +141,7 @@ class Result(Frame):
         default that of the result. `selected`: adjusted for discovery. `population`: for what is
         expected in a new sample of as many reports. Raises ParameterError for a level outside (0,
         1), and where the kind of result has no such intervals."""
-        level = self.level if level is None else level
-        require_share(level, "level")
+        level = require_share(self.level if level is None else level, "level")
         settings = {"selected": selected, "population": population}
         others = {name: True for name, is_set in settings.items() if is_set}
         if not others.keys() <= self.offers:
