@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -41,20 +40,20 @@ class LinePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryLine:
-    """History of one value, statistic or coefficient."""
+    """History of one value, statistic or coefficient. `is_cell`: whether the value is a cell of a
+    cross table, a list as JSON."""
 
     statistic: str
     value: str
     points: Sequence[LinePoint]
     changes: Sequence[Change] = ()
+    is_cell: bool = False
 
     @property
     def name(self) -> str:
         """Text that names the line."""
-        with suppress(ValueError):
-            cell = parse_json(self.value)
-            if isinstance(cell, list):  # of a cross table
-                return " × ".join(map(str, cell))
+        if self.is_cell:
+            return " × ".join(parse_json(self.value))
         own = "" if self.statistic in ("count", "coefficient") else self.statistic
         return ", ".join(filter(None, (self.value, own))) or self.statistic
 
@@ -173,8 +172,9 @@ def _history(out: Path, metric: str, version: int, several: Sequence[OutputPart]
         for row in table.filter(pc.is_in(table["value"], values)).to_pylist():
             if (key := (row["statistic"], row["value"])) in points and row["estimate"] is not None:
                 points[key].append(_point(part.period, row))
+    cells = {"is_cell": tables[-1]["axes"].null_count < len(tables[-1])}
     lines = [
-        HistoryLine(statistic=key[0], value=key[1], points=line, changes=changed[key])
+        HistoryLine(statistic=key[0], value=key[1], points=line, changes=changed[key], **cells)
         for key, line in points.items()
         if line
     ]

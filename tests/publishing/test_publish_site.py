@@ -164,6 +164,18 @@ def test_a_value_is_text_and_nothing_else(world: World) -> None:
 
 
 @pytest.mark.exact
+def test_only_a_cell_of_a_cross_table_is_named_by_its_parts() -> None:
+    """A category that is itself a list as JSON had an empty name, or that of a cell."""
+    names = {
+        (value, is_cell): HistoryLine(
+            statistic="count", value=value, points=(), is_cell=is_cell
+        ).name
+        for value, is_cell in (("[]", False), ("[1,2]", False), ('["a", "[1]"]', True))
+    }
+    assert [*names.values()] == ["[]", "[1,2]", "a × [1]"]
+
+
+@pytest.mark.exact
 def test_a_line_stands_where_its_numbers_are() -> None:
     """0 is at the bottom, days without reports leave their width, and an open end reaches the
     top."""
