@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from ldp.accounting.policy import Allowance, Caps, length
 from ldp.client.device_file import Charge, Database, remember, state, totals
-from ldp.client.periods import day_of, ending
+from ldp.client.periods import beginning, day_of, ending
 from ldp.client.pool import frozen_response
 from ldp.protocol.sealed_report import SHUFFLER
 from ldp.registry import Metric, Registry
@@ -132,9 +132,12 @@ def remaining_budget(database: Database, registry: Registry, group: str, end: in
     last_forgotten = max((end for *_, end in counted), default=0)
     for caps in {registry.groups[group].caps, agreed_caps[term]}:
         span = length(caps.window)
-        near = database.execute(_NEAR, (end - span, end + max(0, span - window))).fetchall()
+        # windows of the length agreed to may reach beyond this period
+        first = min(end - span, beginning(end - window, caps.window))
+        last = max(end + span - window, ending(end - 1, caps.window))
+        near = database.execute(_NEAR, (first, last)).fetchall()
         in_window = _sum(_counted(registry, group, near))
-        if is_over or last_forgotten > max(0, end - span):
+        if is_over or last_forgotten > max(0, first):
             in_window = max(in_window, Fraction(caps.window_epsilon))
         budget = budget.within(caps.allowance(Fraction(0), in_window + reserved))
     return budget

@@ -34,6 +34,12 @@ def ending(now: int, length: int) -> int:
     return now - now % length + length
 
 
+def _touched(end: int, window: int, agreed: int) -> tuple[int, int]:
+    """Return the first and last second of the windows agreed to that a period may touch."""
+    first, last = ending(end - window, agreed) - agreed, ending(end - 1, agreed)
+    return min(first, end - agreed), max(last, end + agreed - window)
+
+
 @dataclass(frozen=True)
 class Caps:
     window: int
@@ -555,9 +561,7 @@ class Follower:
         caps = self.registry.groups[group], self.shown[group]
         aside, window = self._set_aside(group, end), caps[0].window
         windows = [
-            c.window_epsilon
-            - self._spent(group, end - c.window, end + max(0, c.window - window))
-            - aside
+            c.window_epsilon - self._spent(group, *_touched(end, window, c.window)) - aside
             for c in caps
         ]
         if (group, end) in self.sealed:

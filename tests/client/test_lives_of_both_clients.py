@@ -1,6 +1,7 @@
 """In lives that a seed draws, the Python and the TypeScript client both keep the protocol."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ import pytest
 from ldp.accounting.policy import Allowance
 from ldp.client import charges, memoisation_modes, periods, pool, sealing
 from ldp.client.memoisation_modes import Fresh, Grant
+from ldp.registry import Registry
+from ldp.registry.resolved import resolved_bytes
 from simulations.lives.__main__ import difference, leaping
 from simulations.lives.clocks import clock_fault, make_clock_lives
-from simulations.lives.making import Life, make_life
+from simulations.lives.making import DAY, HOUR, Life, make_life
 from simulations.lives.playing import play, play_in_node
+from tests.lives import METRIC
 from tests.tiers import tiered
 from tests.web_client import require_web_client
 
@@ -57,6 +61,37 @@ def test_the_typescript_client_lives_as_the_protocol_says(first: int, tmp_path: 
     lives = lives_from(first, AT_ONCE, tmp_path)
     for life, transcript in zip(lives, play_in_node(lives), strict=True):
         assert difference(life, transcript) == ""
+
+
+@pytest.mark.parametrize(
+    ("agreed", "later", "hours"), [("5h", "6h", (5, 7)), ("7h", "5h", (28, 34))]
+)
+def test_a_window_of_the_length_agreed_to_keeps_to_its_cap(
+    agreed: str, later: str, hours: tuple[int, int], tmp_path: Path
+) -> None:
+    """Both hours lie in one window of that length, and in two of the other that do not overlap."""
+    require_web_client()
+    registries, midnight = [], int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
+    how, shape = 'mechanism = "rr"\nepsilon = 4.0', {"categories": '"some"', "reports": 1}
+    for window in (agreed, later):
+        text = f'[product]\nname = "p"\n[group.g]\nwindow = "{window}"\nwindow_epsilon = 4.0\n'
+        text += "lifetime_epsilon = 64.0\n" + METRIC.format(name="f", group="g", how=how, **shape)
+        path = tmp_path / "metrics.toml"
+        path.write_text(text)
+        resolved = resolved_bytes(Registry.load(path)).decode()
+        registries.append({"toml": text, "json": resolved})
+    record = {"call": "record", "metric": "f", "value": "some", "is_value": True}
+    calls: list[Life] = [
+        {"call": "grant", "at": midnight},
+        {"call": "update", "at": midnight, "registry": 1},
+        *({**record, "at": midnight + hour * HOUR} for hour in hours),
+        {"call": "upload", "at": midnight + 9 * DAY, "collector": "takes"},
+    ]
+    life = {"seed": 0, "registries": registries, "calls": calls}
+    for steps in (play(life, tmp_path / "life"), *play_in_node([life])):
+        assert [step["answer"] for step in steps][2:4] == ["recorded"] * 2
+        assert sum(len(step["charges"]) for step in steps) == 1
+        assert difference(life, steps) == ""
 
 
 def _charge_nothing_for_the_last_report(patch: pytest.MonkeyPatch) -> None:

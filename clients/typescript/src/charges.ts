@@ -89,10 +89,12 @@ export function budget(device: Device, registry: Registry, group: string, end: n
   const accounts = counted(device, registry, group);
   const forgotten = Math.max(0, ...accounts.map((account) => account.forgotten));
   const windows = [caps, shown].map(({ window, window_epsilon }) => {
-    const before = end + Math.max(0, window - caps.window);
-    const near = accounts.map((one) => ({ ...one, times: timesIn(one, end - window, before) }));
+    // windows of the length agreed to may reach beyond this period
+    const first = Math.min(end - window, ending(end - caps.window, window) - window);
+    const last = Math.max(end + window - caps.window, ending(end - 1, window));
+    const near = accounts.map((one) => ({ ...one, times: timesIn(one, first, last) }));
     const left = exact(window_epsilon) - total(near.filter(({ times }) => times));
-    const isOver = isSealed(device, group, end) || forgotten > Math.max(0, end - window);
+    const isOver = isSealed(device, group, end) || forgotten > Math.max(0, first);
     return (isOver ? least(left, 0n) : left) - reserved;
   });
   const report = Math.min(caps.report_epsilon ?? Infinity, shown.report_epsilon ?? Infinity);
