@@ -90,10 +90,10 @@ export function budget(device: Device, registry: Registry, group: string, end: n
   const forgotten = Math.max(0, ...accounts.map((account) => account.forgotten));
   const windows = [caps, shown].map(({ window, window_epsilon }) => {
     // windows of the length agreed to may reach beyond this period
-    const first = Math.min(end - window, ending(end - caps.window, window) - window);
-    const last = Math.max(end + window - caps.window, ending(end - 1, window));
+    const first = Math.min(end, ending(end - caps.window, window)) - window;
+    const last = Math.max(end - caps.window + window, ending(end - 1, window));
     const near = accounts.map((one) => ({ ...one, times: timesIn(one, first, last) }));
-    const left = exact(window_epsilon) - total(near.filter(({ times }) => times));
+    const left = exact(window_epsilon) - total(near);
     const isOver = isSealed(device, group, end) || forgotten > Math.max(0, first);
     return (isOver ? least(left, 0n) : left) - reserved;
   });
