@@ -200,7 +200,7 @@ class Writer(threading.Thread, Generic[B]):
         answers: list[Answer] | BufferUnusable
         start = time.monotonic()
         try:
-            pending = [future for future, _ in batches]
+            pending = [batch for batch, _ in batches]
             answers = self._buffer.commit(pending, self._clock())
             self.failure = ""
         except Exception as error:  # any error: nothing was stored, and senders try again

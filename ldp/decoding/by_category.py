@@ -45,7 +45,7 @@ from ldp.tables.table import Table, one_table
 
 MOVES = "the share of a category below any number"
 """Key of `fakes_move` in a summary."""
-FAKES = ("fakes_raise", "fakes_lower")
+MOVED_MOST = ("fakes_raise", "fakes_lower")
 """Keys of a summary whose value is that of the category that made-up reports move most."""
 DIFFERENCES = 0.05
 """Largest probability that any of the differences reported between categories is false."""
@@ -231,7 +231,7 @@ class Distributions(Result):
         """Summary for the file beside the CSV: kind, table, level, categories."""
         own = [self[name].summary for name in self.of]
         moves = {MOVES: max(one.fakes_move() for one in self.of.values())}
-        fakes = {name: max(one[name] for one in own) for name in FAKES if name in own[0]}
+        fakes = {name: max(one[name] for one in own) for name in MOVED_MOST if name in own[0]}
         differences = [row._asdict() for row in self.differences()]
         return {
             **own[0],

@@ -110,8 +110,8 @@ class MeanEstimate(Result):
         """Summary for the file beside the CSV: all numbers and details."""
         low, high = self.interval()
         numbers = {"mean": self.mean, "std_error": self.std_error, "low": low, "high": high}
-        counted = {"reports": self.reports, **self.controls, "quantiles": []}
-        return {"kind": self.kind, **numbers, **counted, **self.details, **self.fakes.details}
+        controls = {"reports": self.reports, **self.controls, "quantiles": []}
+        return {"kind": self.kind, **numbers, **controls, **self.details, **self.fakes.details}
 
     @property
     def headline(self) -> str:
@@ -296,9 +296,9 @@ class RegressionEstimate(Result):
             "high": finite(high.tolist()),
             "fakes_move": finite(self.fakes_move.tolist()),
         }
-        counted = {"reports": self.reports, **self.controls, "signal": self._widened.signal(True)}
-        warning = {"warning": NO_BETTER} if counted["signal"] < LEAST_SIGNAL else {}
-        return {"kind": self.kind, **numbers, **counted, **self.details, **warning}
+        controls = {"reports": self.reports, **self.controls, "signal": self._widened.signal(True)}
+        warning = {"warning": NO_BETTER} if controls["signal"] < LEAST_SIGNAL else {}
+        return {"kind": self.kind, **numbers, **controls, **self.details, **warning}
 
     @property
     def headline(self) -> str:

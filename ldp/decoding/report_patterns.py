@@ -148,20 +148,20 @@ class PatternEquations:
         candidate, shape (candidates, cohorts, hashes). Raises DecodeError for patterns of other
         reports, and for a mechanism whose whole reports are not decoded."""
         mechanism = require_decodable(table.mechanism)
-        counted = pattern_counts(patterns)
-        bits = np.arange(counted.shape[1])[:, None] >> np.arange(mechanism.bits) & 1
+        counts = pattern_counts(patterns)
+        bits = np.arange(counts.shape[1])[:, None] >> np.arange(mechanism.bits) & 1
         if mechanism.fingerprint != patterns.mechanism.fingerprint or not (
-            np.array_equal(counted.sum(axis=1), table.reports)
-            and np.array_equal(counted @ bits, table.counts)
+            np.array_equal(counts.sum(axis=1), table.reports)
+            and np.array_equal(counts @ bits, table.counts)
         ):
             raise DecodeError("the patterns are not those of the reports that the table counts")
         filters, mean = random_filter(mechanism.bits, mechanism.hashes)
-        number = np.zeros(counted.shape[1], np.uint8)
+        number = np.zeros(counts.shape[1], np.uint8)
         number[filters] = np.arange(filters.size)
         codes = np.zeros(places.shape[:2], np.uint8)
         for bit in np.moveaxis(places, 2, 0):
             codes |= np.left_shift(1, bit, dtype=np.uint8, casting="unsafe")
-        share = counted / np.maximum(table.reports, 1)[:, None]
+        share = counts / np.maximum(table.reports, 1)[:, None]
         law, unlisted = report_law(mechanism, filters), np.zeros((0, len(share), mean.size))
         return cls(table, share, number[codes][:, :, None], law, mean, unlisted)
 

@@ -103,12 +103,12 @@ class PeriodTask:
         """Count the files that are not counted yet, and write all that follows from them. An error
         becomes a sentence among the problems."""
         problems: list[Problem] = []
+        period = None
         try:
-            counted = self._run(problems)
+            period = self._run(problems)
         except (LdpError, OSError) as error:
             problems.append(self.problem(str(error)))
-            counted = None
-        return PeriodResult(counted, problems)
+        return PeriodResult(period, problems)
 
     def problem(self, text: str) -> Problem:
         """Return a problem of this period."""
@@ -162,7 +162,7 @@ class PeriodTask:
     def _count(self, files: Files, problems: list[Problem]) -> tuple[AnyTable, set[str]]:
         """Return the table of `files`, and the names of the files that were counted."""
         names = {path: _name(day, path) for day, path in files}
-        counted = set[str]()
+        names_done = set[str]()
 
         def skip(error: ReportError) -> None:
             problems.append(Problem(self.subject.metric, f"left out {error}"))
@@ -173,10 +173,10 @@ class PeriodTask:
             self.subject.mechanism,
             workers=2,
             on_damaged=skip if self.skip_damaged else None,
-            on_file=lambda path: counted.add(names[path]),
+            on_file=lambda path: names_done.add(names[path]),
             whole=self.subject.mechanism.needs_whole,
         )
-        return table, counted
+        return table, names_done
 
     def _write(
         self,

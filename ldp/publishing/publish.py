@@ -49,7 +49,7 @@ NO_WEEKS = (
 )
 SETTINGS, LOCK = "publish.json", ".publish.lock"
 FORMAT = 1
-DAMAGED = (
+FORM = (
     "the settings of ldp publish (damaged; restore it from a backup, or delete it and run with the "
     "period of the runs before: it is written anew)"
 )
@@ -97,7 +97,7 @@ def opened(out: Path, period: str) -> Iterator[int]:
         path = out / SETTINGS
         if not path.exists():
             write_whole(path, json.dumps(settings) + "\n")
-        elif read_json(path, DAMAGED, lambda _: None, DecodeError) != settings:
+        elif read_json(path, FORM, lambda _: None, DecodeError) != settings:
             raise ParameterError(
                 f"{out} was made with another period or version: name another folder for --out"
             )
