@@ -175,5 +175,6 @@ def main(studies: Mapping[str, Study], folder: Path, words: str) -> int:
             print(f"{name}: {study.words}", flush=True)
             rows, seconds = map(list, zip(*(one.result() for one in futures), strict=True))
             study.write(rows, given.out, {**made, "seconds": round(sum(seconds), 1)})
+            print(f"-> {given.out / name}.svg")
             missed |= shown_bars(study.bars(rows))
     return missed
