@@ -13,7 +13,7 @@ from itertools import accumulate
 from statistics import fmean
 from typing import Any
 
-from ldp.report.formats import quantity, span, ticks
+from ldp.report.formats import even_numbers, quantity, span
 from ldp.tables.frame import round_numbers
 from ldp.tables.result import OTHER
 
@@ -73,9 +73,9 @@ class Axis:
     @property
     def ticks(self) -> list[dict[str, Any]]:
         """Round numbers on the axis, each with its `text` and its place `at`."""
-        if not self.is_log:
-            return ticks(self.low, self.high)
-        numbers = round_numbers(self.low, self.high, DIGITS)
+        numbers = even_numbers(self.low, self.high)
+        if self.is_log:
+            numbers = round_numbers(self.low, self.high, DIGITS)
         return [{"text": quantity(x), "at": self.place(x)} for x in numbers]
 
 

@@ -3,7 +3,6 @@
 import math
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
 
 JOINERS = {"\N{ZERO WIDTH JOINER}", *map(chr, range(0xE0020, 0xE0080))}
 """Characters that join the parts of one symbol."""
@@ -78,14 +77,10 @@ def tenths(parts: Sequence[float]) -> list[str]:
     return [f"{number / 10:.1f}\N{NO-BREAK SPACE}%" for number in whole]
 
 
-def ticks(low: float, high: float) -> list[dict[str, Any]]:
-    """Return round numbers from `low` to `high`, with at most 5 equal steps between them. Each has
-    its `text` and its place `at`, a share of a linear axis."""
+def even_numbers(low: float, high: float) -> list[float]:
+    """Return round numbers from `low` to `high`, with at most 5 equal steps between them."""
     length = (high - low) or 1.0
     step = 10.0 ** math.floor(math.log10(length / 5))
     step *= next(times for times in (1, 2, 5, 10) if length / (times * step) <= 5 + 1e-9)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [
-        {"text": quantity(number * step), "at": round((number * step - low) / length, 5)}
-        for number in range(first, last + 1)
-    ]
+    return [number * step for number in range(first, last + 1)]

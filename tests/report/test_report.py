@@ -18,7 +18,8 @@ from ldp.errors import DecodeError
 from ldp.files import counted
 from ldp.registry import Registry, explaining
 from ldp.report import render
-from ldp.report.formats import MOST_LETTERS, percent, quantity, tenths, ticks, whole_number
+from ldp.report.drawings import Axis
+from ldp.report.formats import MOST_LETTERS, percent, quantity, tenths, whole_number
 from ldp.report.page import MOST_ROWS, template
 from ldp.report.value_face import UNLISTED
 from ldp.tables.estimates import Rule
@@ -440,7 +441,7 @@ def test_pooled_windows_name_what_a_person_spent(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ends", [(0, 0.004), (0, 9.5), (0, 100), (-3, 1.2), (0, 1e9), (2.2, 2.3)])
 def test_ticks_are_round_equally_far_and_few(ends: tuple[float, float]) -> None:
     low, high = ends
-    marks = ticks(low, high)
+    marks = Axis(low, high).ticks
     assert 2 <= len(marks) <= 6
     texts = [tick["text"].replace(",", "").replace("\N{MINUS SIGN}", "-") for tick in marks]
     places = [tick["at"] for tick in marks]
