@@ -230,11 +230,6 @@ class Estimates(Result):
             return widened(ends, self.reports, honest, self.more, miss)
         return low, high
 
-    def unexplained_share(self) -> float:
-        """Return the share of the reports, or of the answers that they could name, that hold none
-        of the discovered values. It is not clipped."""
-        return 1 - float(self.count[self.detected()].sum()) / max(1, self.answers)
-
     def unexplained(self) -> float:
         """Return the number of reports that hold no candidate: reports less all estimates. Unbiased
         and unclipped; its standard error is `sum_std_error`. Where each report has `at_most`
@@ -301,6 +296,7 @@ class Estimates(Result):
     def summary(self) -> dict[str, Any]:
         """Summary for the file beside the CSV: method, table, level and controls."""
         warnings = {"warning": "; ".join(self.warnings())} if self.warnings() else {}
+        detected = self.detected()
         return {
             "kind": self.kind,
             **self.details,
@@ -308,8 +304,8 @@ class Estimates(Result):
             **self.fakes.details,
             "reports": self.reports,
             "candidates": len(self.values),
-            "detected": int(self.detected().sum()),
-            "unexplained_share": self.unexplained_share(),
+            "detected": int(detected.sum()),
+            "unexplained_share": 1 - float(self.count[detected].sum()) / max(1, self.answers),
             "unexplained": self.unexplained(),
             "unexplained_std_error": self.sum_std_error,
             "tail": self.tail(),

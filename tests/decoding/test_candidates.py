@@ -121,7 +121,7 @@ def test_strings_that_are_missing_from_the_list_are_noticed() -> None:
     assert "warning" not in decode(table, values).details
     missing = decode(table, values[10:])
     assert "are not on the list" in missing.details["warning"]
-    assert missing.unexplained_share() > 0.2
+    assert missing.summary["unexplained_share"] > 0.2
 
 
 @pytest.mark.exact
