@@ -238,13 +238,13 @@ def _decode_numbers(table: Any, _: "Spelling | None", options: _Options) -> None
 
 
 def _decode_words(table: Any, _: "Spelling | None", options: _Options) -> None:
-    from ldp.decoding.outcome import WORDS_RULE, discover_words
+    from ldp.decoding.outcome import discover_words
 
     method, top = options.method
     of = table.mechanism.name
     if method != "auto" and (method, of) != ("puzzle", "sfp"):
         raise ParameterError(f"--method {method} does not go with this table, which is of {of}")
-    estimates = discover_words(table, options.rule or WORDS_RULE, top)
+    estimates = discover_words(table, options.rule, top)
     write_estimates(estimates.at(level=options.level), options.out, "words tested", options.as_json)
 
 

@@ -28,7 +28,7 @@ from ldp.decoding.puzzle import fragment_number, fragments_of, no_estimates
 from ldp.errors import DecodeError, require_kind
 from ldp.mechanisms import PairedFilters, RapporNgrams
 from ldp.protocol.spelling import PAD
-from ldp.tables.estimates import Estimates, Normal, Rule, table_details
+from ldp.tables.estimates import WORDS_RULE, Estimates, Normal, Rule, table_details
 from ldp.tables.joint_table import JointTable
 from ldp.tables.patterns import Patterns
 from ldp.tables.result import OTHER
@@ -72,7 +72,7 @@ def discover_ngrams(table: Table | JointTable, *, rule: Rule | None = None) -> E
     mechanism = table.mechanism
     if not isinstance(table, JointTable) or not isinstance(mechanism, RapporNgrams):
         raise DecodeError("n-grams are found in tables of a rappor-ngrams metric alone")
-    rule = require_kind(rule or Rule(control="bonferroni"), Rule, "rule")
+    rule = require_kind(rule or WORDS_RULE, Rule, "rule")
     patterns = whole_of(table)
     spelling = mechanism.spelling
     if fragment_number(spelling) > MOST_FRAGMENTS:

@@ -20,9 +20,6 @@ from ldp.tables.joint_table import JointTable
 from ldp.tables.result import Result
 from ldp.tables.table import Table
 
-WORDS_RULE = Rule(control="bonferroni")
-"""Decision rule for words that nobody listed."""
-
 
 def numbers_outcome(
     table: Table,
@@ -46,7 +43,7 @@ def numbers_outcome(
 
 
 def discover_words(
-    table: Table | JointTable, rule: Rule = WORDS_RULE, top: int | None = None
+    table: Table | JointTable, rule: Rule | None = None, top: int | None = None
 ) -> Estimates:
     """Return the words of a `table`. `top`: number of fragments of each position of a puzzle that
     are joined. Raises ParameterError for it where there is no puzzle."""

@@ -26,7 +26,7 @@ from ldp.errors import DecodeError, require_kind
 from ldp.mechanisms.prefix import PrefixExtension
 from ldp.protocol.hashing import value_point
 from ldp.protocol.spelling import PAD
-from ldp.tables.estimates import Estimates, Rule, table_details
+from ldp.tables.estimates import WORDS_RULE, Estimates, Rule, table_details
 from ldp.tables.table import Table, one_table
 
 CHANCE = 30
@@ -104,7 +104,7 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
                 mechanism, group_table.total, named_counts, measured.count, is_sample=True
             ),
         ),
-        rule=require_kind(rule or Rule(control="bonferroni"), Rule, "rule"),
+        rule=require_kind(rule or WORDS_RULE, Rule, "rule"),
         details=details,
         sum_std_error=math.sqrt(sum_error**2 * scale**2 + sampled),
     )

@@ -24,7 +24,7 @@ from ldp.decoding.mean_sketch import MIN_ROWS, measure
 from ldp.errors import DecodeError, ParameterError, require_kind
 from ldp.mechanisms import CountMeanSketch, SequenceFragmentPuzzle
 from ldp.protocol.spelling import PAD, Fragments, Spelling
-from ldp.tables.estimates import Estimates, Rule, table_details
+from ldp.tables.estimates import WORDS_RULE, Estimates, Rule, table_details
 from ldp.tables.joint_table import JointTable
 from ldp.tables.table import Table
 
@@ -68,7 +68,7 @@ def discover(
         raise DecodeError("the table holds no reports")
     if top is not None and (type(top) is not int or top < 1):
         raise ParameterError("top must be a whole number, 1 or more")
-    rule = require_kind(rule or Rule(control="bonferroni"), Rule, "rule")
+    rule = require_kind(rule or WORDS_RULE, Rule, "rule")
     screen = require_kind(screen or chance_screen(puzzle), Rule, "screen")
     is_kept = _screen_mask(table["fragments"], puzzle, screen, top)
     words, left_out = assemble(puzzle.fragments.addressing, is_kept)

@@ -130,6 +130,8 @@ class Rule:
         return float(levels[passing[-1] if passing.size else 0])
 
 
+WORDS_RULE = Rule(control="bonferroni")
+"""Decision rule for words that nobody listed."""
 OVERFULL = 5.0
 """Number of standard errors by which the sum of all counts may exceed the reports without a
 warning."""
