@@ -28,7 +28,7 @@ from ldp.mechanisms.addressing import (
     RandomizedAddressing,
 )
 from ldp.mechanisms.report_functions import report_function
-from ldp.protocol.channel import Channel
+from ldp.protocol.channel import Channel, require_whole
 from ldp.protocol.hashing import Value as Value
 from ldp.protocol.kinds import Kind, Layout
 from ldp.protocol.randomness import (
@@ -244,9 +244,10 @@ class CatalogueMechanism(ABC):
 
 
 def require_mechanism(mechanism: Any) -> Any:
-    """Return `mechanism`; raise ParameterError for anything but a mechanism."""
+    """Return `mechanism`. Raises ParameterError for anything but a mechanism with a layout."""
     if not isinstance(mechanism, CatalogueMechanism):
         raise ParameterError(f"{mechanism!r} is not a mechanism, such as RandomizedResponse(...)")
+    mechanism.layout  # noqa: B018, raises where it is not valid
     return mechanism
 
 
@@ -374,7 +375,17 @@ class Mechanism(CatalogueMechanism, ABC):
 
     @cached_property
     def layout(self) -> Layout:
-        return _layout(self.kind, self.shape)
+        """Layout of a report. Raises ParameterError for a shape that is none, or has fewer columns
+        than there are categories."""
+        shape, kind = self.shape, self.kind
+        is_kind = isinstance(kind, type) and issubclass(kind, Layout)
+        if not isinstance(shape, Shape) or not is_kind:
+            raise ParameterError(f"{self.name}: shape must be a Shape, kind one of the four")
+        for name, number in zip(Shape._fields, shape, strict=True):
+            require_whole(number, f"{self.name}: {name}", 1, MAX_CELLS)
+        if len(self.listed) > shape.columns > 1:
+            raise ParameterError(f"{self.name}: a table has a column for each category")
+        return _layout(kind, shape)
 
     def describe(self) -> str:
         """Return one line that names mechanism, shape and fingerprint."""

@@ -153,7 +153,7 @@ class Channel:
     `differing`: of the two values that differ most, the number of independently randomised cells
     that the first alone touches, and that the second alone does. It is (1, 0) for a report that is
     one column (Index), (1, 1) for a sign. Raises ParameterError unless 0 < untouched < touched < 1,
-    as fractions.
+    as fractions, and for other numbers of cells.
     """
 
     touched: Fraction
@@ -163,6 +163,10 @@ class Channel:
     def __post_init__(self) -> None:
         if {type(self.touched), type(self.untouched)} != {Fraction}:
             raise ParameterError("a probability must be a Fraction")
+        cells = self.differing
+        is_pair = isinstance(cells, tuple) and [*map(type, cells)] == [int, int]
+        if not is_pair or min(cells) < 0 or not any(cells):
+            raise ParameterError("differing must be two numbers of cells, as (1, 1)")
         if not 0 < self.untouched < 1 or not 0 < self.touched < 1:
             raise ParameterError("a report would give a value away: a probability is 0 or 1")
         if not self.untouched < self.touched:

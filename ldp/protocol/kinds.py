@@ -17,7 +17,7 @@ from itertools import accumulate, combinations
 from math import comb, isqrt
 from typing import Any, ClassVar, overload
 
-from ldp.errors import ReportError
+from ldp.errors import ParameterError, ReportError
 from ldp.protocol.randomness import (
     ONE,
     PRECISION,
@@ -264,6 +264,11 @@ class Subset(Bits):
 
     is_bitwise = False
 
+    def __init__(self, rows: int, columns: int, ones: int = 0) -> None:
+        if not 0 < ones <= columns:
+            raise ParameterError("a report that names a set needs `ones`, from 1 to its columns")
+        super().__init__(rows, columns, ones)
+
     @property
     def outcomes(self) -> int:
         return comb(self.columns, self.ones)
@@ -393,6 +398,11 @@ class Sign(Layout):
     value touches one cell."""
 
     is_signed = True
+
+    def __init__(self, rows: int, columns: int) -> None:
+        if columns & columns - 1:
+            raise ParameterError("a report with a sign needs columns in a power of 2")
+        super().__init__(rows, columns)
 
     @cached_property
     def payload_limit(self) -> int:

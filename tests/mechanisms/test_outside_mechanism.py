@@ -4,21 +4,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import ldp
+from ldp.audit import exact_findings
 from ldp.audit.cheats import cheats_caught
 from ldp.audit.verdict import audited
 from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import RandomizedResponse, from_parameters
-from ldp.mechanisms.base import Case
+from ldp.mechanisms.base import Case, Shape
 from ldp.mechanisms.catalogue import CATALOGUE, METRIC_MECHANISMS
 from ldp.mechanisms.categorical import Categorical
 from ldp.protocol.channel import Channel
-from ldp.protocol.kinds import Bits, Kind
+from ldp.protocol.kinds import Bits, Index, Kind, Sign, Subset
 from ldp.registry import Registry
 from ldp.server import Table, TableBuilder, decode
 from ldp.simulation import draw_table
@@ -68,6 +69,44 @@ def test_a_mechanism_of_ones_own_goes_all_the_way(tmp_path: Path) -> None:
     caught = cheats_caught(mechanism, ("a", "b", "c"), 5000, 1e-6)
     assert caught
     assert all(caught.values())
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        ({"shape": Shape(1, 2)}, "a column for each category"),
+        ({"shape": Shape(1, 2), "kind": Index}, "a column for each category"),
+        ({"shape": Shape(0, 3)}, "rows must be a whole number from 1"),
+        ({"shape": Shape(1, -3)}, "columns must be a whole number from 1"),
+        ({"shape": Shape(1, True)}, "of type int, not bool"),
+        ({"shape": (1, 3)}, "shape must be a Shape"),
+        ({"kind": None}, "kind one of the four"),
+        ({"kind": Sign}, "in a power of 2"),
+        ({"kind": Subset}, "needs `ones`"),
+    ],
+)
+def test_a_table_that_its_values_do_not_fit_is_refused(
+    attributes: dict[str, object], reason: str
+) -> None:
+    """Without the reasons there were an IndexError, and a crash for a sign of three columns."""
+    other: Any = dataclass(frozen=True, kw_only=True)(type("Other", (Flip,), attributes))
+    mechanism = other(categories=("a", "b", "c"), epsilon=2.2)
+    for use in (
+        lambda: mechanism.encoder().encode("c"),
+        lambda: TableBuilder(mechanism),
+        lambda: draw_table(mechanism, ("a", "b", "c"), counts=np.array([1, 2, 3])),
+        lambda: exact_findings(mechanism, ("a", "b", "c")),
+    ):
+        with pytest.raises(ParameterError, match=reason):
+            use()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("cells", [(), (1,), (1, 1, 1), "ab", (-1, 1), (0, 0), (1.5, 1), None])
+def test_a_channel_of_other_numbers_of_cells_is_refused(cells: Any) -> None:
+    with pytest.raises(ParameterError, match="differing must be two numbers of cells"):
+        Channel(touched=Fraction(3, 4), untouched=Fraction(1, 4), differing=cells)
 
 
 @pytest.mark.exact
