@@ -142,7 +142,8 @@ class Forwarder(Worker):
             except Unreachable as error:
                 if error.status not in REFUSALS:
                     raise
-                failure = error
+                # what it asks for holds for this batch, and must delay no other
+                failure = Unreachable(str(error), status=error.status)
                 continue
             self._writer.perform(lambda buffer: buffer.finish(identity, refused))  # noqa: B023
             self._writer.perform(RelayBuffer.erase)

@@ -34,6 +34,8 @@ from ldp.collection.object_store import StorePath
 from ldp.files import counted
 
 RETRY_SECONDS = 5.0
+LONGEST_RETRY_SECONDS = 3600.0
+"""Longest wait after a failure, whatever a collector asks for."""
 """Seconds after which a worker tries again what failed."""
 MARK_SECONDS = 60.0
 """Longest time, while batches come, between two rises of the mark of buffer and store."""
@@ -251,7 +253,8 @@ class Worker(threading.Thread, ABC):
             self._attempt("the buffer cannot be read", self.work)
 
     def _attempt(self, problem: str, job: Callable[[], object]) -> None:
-        """Run a job, or note why it failed: it is tried again after `RETRY_SECONDS`."""
+        """Run a job, or note why it failed. It is tried again after `RETRY_SECONDS`, or as long as
+        a collector asked for."""
         self.since = time.monotonic()
         if time.monotonic() < self._next_try.get(problem, 0.0):
             return
@@ -261,7 +264,8 @@ class Worker(threading.Thread, ABC):
             if problem not in self.failures:
                 LOG.error("%s: %s", problem, _line(error))
             self.failures[problem] = _line(error)
-            self._next_try[problem] = time.monotonic() + RETRY_SECONDS
+            wait = min(getattr(error, "retry_after", 0.0), LONGEST_RETRY_SECONDS)
+            self._next_try[problem] = time.monotonic() + max(RETRY_SECONDS, wait)
         else:
             self.failures.pop(problem, None)
 

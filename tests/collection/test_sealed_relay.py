@@ -9,6 +9,7 @@ from datetime import timedelta
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -339,6 +340,34 @@ def test_a_batch_that_the_collector_will_not_take_keeps_no_other_waiting(
         assert sorted(to.ids) == sorted(waiting)
         assert relay.collector._worker._reader.outgoing() == [to.refused]
         assert [*relay.collector._worker.failures] == ["batches cannot be forwarded"]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("status", "asked", "waited"),
+    [(503, 60.0, 60), (429, 0.0, 5), (0, float("inf"), 3600), (421, 60.0, 5)],
+)
+def test_a_relay_waits_as_long_as_the_collector_asks(
+    tmp_path: Path, status: int, asked: float, waited: int
+) -> None:
+    """After a status that is about one batch it does not: other batches would wait too."""
+
+    class Asking:
+        tries = 0
+
+        def send(self, identity: bytes, body: bytes) -> int:
+            self.tries += 1
+            raise Unreachable("later", asked, status)
+
+    to = Asking()
+    with Relaying(tmp_path, destination=to, holding=AT_ONCE) as relay:
+        relay.send(batch(texts(relay, 6)))
+        before = monotonic()
+        relay.work()
+        (until,) = relay.collector._worker._next_try.values()
+        assert waited <= until - before <= waited + monotonic() - before
+        relay.collector._worker.work()
+        assert to.tries == 1
 
 
 @pytest.mark.exact
