@@ -125,3 +125,33 @@ def test_no_number_or_text_silences_a_report_of_public_presence(name: str, tmp_p
     """
     taken = answers(tmp_path, False)[name]
     assert [value for value in RECORDED[name] if value not in taken] == []
+
+
+NAMES: list[Any] = ["listed", "old", "", "Listed", "__proto__", "constructor", "toString"]
+NAMES += [["listed"], [["listed"]], [], {}, {"listed": 1}, None, True, 5, 1.5]
+"""Names that an app may record: a metric, one that expired, and faults."""
+
+
+@pytest.mark.exact
+def test_both_clients_decline_a_fault_for_the_same_reason(tmp_path: Path) -> None:
+    """A list of one name counted as the name in the TypeScript client."""
+    require_web_client()
+    how = METRICS["listed"]
+    text = HEAD + METRIC.format(name="listed", how=how)
+    text += METRIC.format(name="old", how=how).replace("2999-12-31", "2027-01-01")
+    (tmp_path / "metrics.toml").write_text(text)
+    document = resolved_bytes(Registry.load(tmp_path / "metrics.toml")).decode()
+    records = [
+        {"call": "record", "at": 1_800_000_000, "metric": name, "value": value}
+        for name in NAMES
+        for value in ("a", *ODD)
+    ]
+    consent, withdrawal = ({"call": call, "at": 1_800_000_000} for call in ("grant", "withdraw"))
+    calls = [*records, consent, *records, withdrawal, *records]
+    both: Life = {"seed": 0, "registries": [{"toml": text, "json": document}], "calls": calls}
+    steps = zip(play(both, tmp_path / "device"), next(play_in_node([both])), strict=True)
+    reasons = set()
+    for call, (python, web) in zip(calls, steps, strict=True):
+        assert python["answer"] == web["answer"], call
+        reasons.add(python["answer"])
+    assert reasons >= {"recorded", "consent", "unknown metric", "value", "expired"}

@@ -338,8 +338,9 @@ export class Client {
     if (consent !== "granted") return refusal("consent", "the owner does not agree");
     // no record asks a second time: requests would tell how many there are, and when
     const registry = await this.#registry(true);
-    const metric = registry.metrics[name];
-    const problem = registry.problems[name];
+    // a list of one name would be read as the name
+    const [metric, problem] =
+      typeof name === "string" ? [registry.metrics[name], registry.problems[name]] : [];
     if (problem) return refusal("registry", problem);
     if (!metric) return refusal("unknown metric", "no such metric");
     const cleaned = registry.cleaned(metric, value);
