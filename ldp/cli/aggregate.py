@@ -115,9 +115,13 @@ def aggregate_command(
     assert out is not None  # one of both
     mechanism = definition.mechanism
     reports = stores, metric, definition.version, mechanism
+    most = _most_a_day(known, definition)
     if whole and not mechanism.needs_whole:
         require_decodable(mechanism)
-        _require_one_a_day(known, definition)
+        if most > 1:
+            raise ParameterError(
+                f"--whole: {metric} is memoised, and a device may send several reports a day"
+            )
     whole = whole or mechanism.needs_whole
     if whole and engine == "spark":
         raise ParameterError("tables that hold whole reports are counted on one machine")
@@ -145,14 +149,16 @@ def aggregate_command(
         words += f"\nwith {len(table.whole.counts):,} different whole reports"
     elif whole:
         words += "\nwithout whole reports: those of a memoised metric are kept of one day only"
+    if most > 1 and len(table.windows) == 1:
+        words += (
+            f"\na device may send {most} reports a day, which share noise: decode them with "
+            f"--weighted-reports-per-client {min(most, table.total)}"
+        )
     say(result, words, as_json, "ldp decode {} --out estimates.csv", out)
 
 
-def _require_one_a_day(registry: Registry, metric: Metric) -> None:
-    """Raise ParameterError for a memoised metric of which a device may send several reports a day,
-    whose whole reports would be linked within a table of one day."""
-    is_seldom = registry.groups[metric.group].caps.window >= timedelta(days=1)
-    if metric.memoise and not (is_seldom and metric.reports_per_window == 1):
-        raise ParameterError(
-            f"--whole: {metric.name} is memoised, and a device may send several reports a day"
-        )
+def _most_a_day(registry: Registry, metric: Metric) -> int:
+    """Return the most reports about one memoised response that a device sends on a day. It is 1 for
+    a metric that is not memoised."""
+    window = registry.groups[metric.group].caps.window
+    return metric.reports_of_one(timedelta(days=1), window) if metric.memoise else 1

@@ -337,6 +337,37 @@ def test_pooled_reports_are_weighted_by_a_number_or_a_file(
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(
+    ("key", "most"), [("", 1), ("reports_per_window = 4\n", 4), ('window = "6h"', 4)]
+)
+def test_memoised_reports_of_a_day_are_said_to_share_noise(
+    key: str,
+    most: int,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What it says to pass to ldp decode is the most that one device sends on a day."""
+    path, memoised = Path("metrics.toml"), 'lifetime_epsilon = 4.0\nmemoise = "per-value"\n'
+    text = (
+        path.read_text().replace("8.0", "99.0", 1).replace('"rr"\n', f'"memoised-rr"\n{memoised}')
+    )
+    if key.startswith("window"):
+        text = text.replace('window = "1d"', key)
+    path.write_text(text + key * key.startswith("reports"))
+    assert run(f"{SIMULATE.replace('city', 'home')} --reports store", monkeypatch) == 0
+    capsys.readouterr()
+    aggregate = "aggregate home --registry metrics.toml store --out t.table"
+    assert run(aggregate, monkeypatch) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    option = f"--weighted-reports-per-client {most}"
+    assert last.endswith(option) == (most > 1)
+    if most > 1:
+        assert run(f"decode t.table --out e.csv {option}", monkeypatch) == 0
+        assert json.loads(Path("e.json").read_text())["reports_per_person"] == most
+
+
+@pytest.mark.exact
 def test_a_damaged_file_can_be_skipped_and_is_named(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

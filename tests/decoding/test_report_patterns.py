@@ -377,6 +377,7 @@ def test_whole_reports_of_a_memoised_metric_are_kept_where_a_device_sends_one(
     for old, new in (
         ("memoise", "reports_per_window = 2\nmemoise"),
         ('window = "1d"', 'window = "12h"'),
+        ('window = "1d"', 'window = "36h"'),
     ):
         path.write_text(text.replace(old, new))
         status, _, error = run(capsys, monkeypatch, "aggregate", "page", *words)
