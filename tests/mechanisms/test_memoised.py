@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from ldp import BitFlip, MemoisedBitFlip, MemoisedHashing, MemoisedResponse
 from ldp.arrays import Ints
 from ldp.audit.memoised_histories import cohorts_named, exact_epsilon, history_epsilon
 from ldp.audit.verdict import audited
 from ldp.decoding import weighted_mean
+from ldp.decoding.direct import estimate_counts
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.memoised import KeyedColumn, instantaneous_step
@@ -27,6 +28,7 @@ from ldp.protocol.randomness import ONE, SeededBits
 from ldp.registry import Registry
 from ldp.server import TableBuilder, decode
 from ldp.simulation import draw_table
+from ldp.tables.estimates import Rule
 from ldp.tables.table import Table
 from tests.histories import changes, honest, stays
 from tests.memoising_devices import EPOCH_BEGINS
@@ -89,6 +91,45 @@ def test_few_permanent_lies_are_not_normal(clients: int, each: int, epsilon: flo
     assert (np.array(p_values) <= rare).sum() < 10
     assert (np.array(twin) <= rare).sum() > 30
     assert missed <= 16
+
+
+def _named_law(times: dict[int, int], chance: float, shows: tuple[float, ...], size: int) -> Any:
+    """Return the transform of how many reports name a value, by how many clients sent K reports.
+
+    `chance`: that a permanent response names it. `shows`: that a report does if the response does,
+    and if not.
+    """
+    law = np.ones(size // 2 + 1, complex)
+    for each, clients in times.items():
+        naming = [binom.pmf(range(each + 1), each, show) for show in shows]
+        law *= np.fft.rfft(chance * naming[0] + (1 - chance) * naming[1], size) ** clients
+    return law
+
+
+@pytest.mark.exact
+def test_one_client_of_a_tenth_of_the_reports_needs_its_own_number() -> None:
+    """Its K keeps intervals and p-values. The twin, the weighted mean, keeps neither."""
+    mechanism = MemoisedResponse(
+        categories=("a", "b", *"cdefghij"), epsilon=1.0, lifetime_epsilon=2.0
+    )
+    first, shows = mechanism.permanent_channel, tuple(map(float, mechanism.instantaneous))
+    lie, size = float(first.untouched), 2048
+    usual, one, missed, rejected = {2: 500}, {111: 1}, list[float](), list[float]()
+    others, held = (
+        _named_law(usual, lie, shows, size),
+        _named_law(one, float(first.touched), shows, size),
+    )
+    absent = np.fft.irfft(others * _named_law(one, lie, shows, size), size)
+    law = np.fft.irfft(others * held, size)
+    seen = np.flatnonzero(law + absent > 1e-9)
+    table = Table.from_counts(mechanism, [[1111, *[0] * 9]], 1111)
+    for each in (111.0, weighted_mean({**usual, **one})):
+        found = estimate_counts(table, tuple(map(str, seen)), seen, Rule(), each - 1)
+        low, high = found.interval(0.95)
+        missed.append(float(law[seen] @ ((low > 111) | (high < 111))))
+        rejected.append(float(absent[seen] @ (found.p_value <= 0.001)))
+    assert missed[0] < 0.05 < 0.15 < missed[1] < 0.16
+    assert rejected[0] < 0.001 < 0.01 < rejected[1]
 
 
 @pytest.mark.slow
