@@ -151,7 +151,7 @@ def aggregate_command(
         words += "\nwithout whole reports: those of a memoised metric are kept of one day only"
     if most > 1 and len(table.windows) == 1:
         words += (
-            f"\na device may send {most} reports a day, which share noise: decode them with "
+            f"\na device may send {most} reports a day, which share noise: decode with "
             f"--weighted-reports-per-client {min(most, table.total)}"
         )
     say(result, words, as_json, "ldp decode {} --out estimates.csv", out)

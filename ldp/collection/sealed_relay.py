@@ -142,7 +142,7 @@ class Forwarder(Worker):
             except Unreachable as error:
                 if error.status not in REFUSALS:
                     raise
-                # what it asks for holds for this batch, and must delay no other
+                # the wait that it asks for is of this batch alone
                 failure = Unreachable(str(error), status=error.status)
                 continue
             self._writer.perform(lambda buffer: buffer.finish(identity, refused))  # noqa: B023

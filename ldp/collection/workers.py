@@ -33,10 +33,9 @@ from ldp.collection.ingest import (
 from ldp.collection.object_store import StorePath
 from ldp.files import counted
 
-RETRY_SECONDS = 5.0
-LONGEST_RETRY_SECONDS = 3600.0
-"""Longest wait after a failure, whatever a collector asks for."""
-"""Seconds after which a worker tries again what failed."""
+RETRY_SECONDS, LONGEST_RETRY_SECONDS = 5.0, 3600.0
+"""Seconds after which a worker tries again what failed: by itself, and at most where a collector
+asks for a wait."""
 MARK_SECONDS = 60.0
 """Longest time, while batches come, between two rises of the mark of buffer and store."""
 HANGS_SECONDS, STOP_SECONDS = 60.0, 30.0

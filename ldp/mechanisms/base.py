@@ -244,10 +244,11 @@ class CatalogueMechanism(ABC):
 
 
 def require_mechanism(mechanism: Any) -> Any:
-    """Return `mechanism`. Raises ParameterError for anything but a mechanism with a layout."""
+    """Return `mechanism`. Raises ParameterError unless it is one whose values fit its table."""
     if not isinstance(mechanism, CatalogueMechanism):
         raise ParameterError(f"{mechanism!r} is not a mechanism, such as RandomizedResponse(...)")
-    mechanism.layout  # noqa: B018, raises where it is not valid
+    if isinstance(mechanism, Mechanism):
+        mechanism.require_columns()
     return mechanism
 
 
@@ -375,17 +376,13 @@ class Mechanism(CatalogueMechanism, ABC):
 
     @cached_property
     def layout(self) -> Layout:
-        """Layout of a report. Raises ParameterError for a shape that is none, or has fewer columns
-        than there are categories."""
-        shape, kind = self.shape, self.kind
-        is_kind = isinstance(kind, type) and issubclass(kind, Layout)
-        if not isinstance(shape, Shape) or not is_kind:
-            raise ParameterError(f"{self.name}: shape must be a Shape, kind one of the four")
-        for name, number in zip(Shape._fields, shape, strict=True):
-            require_whole(number, f"{self.name}: {name}", 1, MAX_CELLS)
-        if len(self.listed) > shape.columns > 1:
+        """Layout of a report. Raises ParameterError for a shape or kind that is none."""
+        return _layout(self.kind, self.shape)
+
+    def require_columns(self) -> None:
+        """Raise ParameterError if a report has fewer columns than there are categories."""
+        if len(self.listed) > self.layout.columns > 1:
             raise ParameterError(f"{self.name}: a table has a column for each category")
-        return _layout(kind, shape)
 
     def describe(self) -> str:
         """Return one line that names mechanism, shape and fingerprint."""
@@ -489,6 +486,7 @@ class Encoder(ReportEncoder):
     """
 
     def __init__(self, mechanism: Mechanism, bits: BitSource) -> None:
+        mechanism.require_columns()
         self._mechanism = mechanism
         self._bits = bits
         self._addressing = mechanism.addressing
@@ -535,8 +533,13 @@ def _cost(epsilon: float) -> Cost:
     return Cost(epsilon=epsilon)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64, typed=True)
 def _layout(kind: Kind, shape: Shape) -> Layout:
+    is_kind = isinstance(kind, type) and issubclass(kind, Layout)
+    if not isinstance(shape, Shape) or not is_kind:
+        raise ParameterError("shape must be a Shape, kind one of the four")
+    for name, number in zip(Shape._fields, shape, strict=True):
+        require_whole(number, name, 1, MAX_CELLS)
     return kind(*shape)
 
 

@@ -266,7 +266,7 @@ class Subset(Bits):
 
     def __init__(self, rows: int, columns: int, ones: int = 0) -> None:
         if not 0 < ones <= columns:
-            raise ParameterError("a report that names a set needs `ones`, from 1 to its columns")
+            raise ParameterError("a set needs `ones`, from 1 to its columns")
         super().__init__(rows, columns, ones)
 
     @property
@@ -401,7 +401,7 @@ class Sign(Layout):
 
     def __init__(self, rows: int, columns: int) -> None:
         if columns & columns - 1:
-            raise ParameterError("a report with a sign needs columns in a power of 2")
+            raise ParameterError("a sign needs columns in a power of 2")
         super().__init__(rows, columns)
 
     @cached_property

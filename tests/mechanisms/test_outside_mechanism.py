@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -79,7 +79,7 @@ def test_a_mechanism_of_ones_own_goes_all_the_way(tmp_path: Path) -> None:
         ({"shape": Shape(1, 2), "kind": Index}, "a column for each category"),
         ({"shape": Shape(0, 3)}, "rows must be a whole number from 1"),
         ({"shape": Shape(1, -3)}, "columns must be a whole number from 1"),
-        ({"shape": Shape(1, True)}, "of type int, not bool"),
+        ({"shape": Shape(1, cast("int", 3.5))}, "of type int, not float"),
         ({"shape": (1, 3)}, "shape must be a Shape"),
         ({"kind": None}, "kind one of the four"),
         ({"kind": Sign}, "in a power of 2"),

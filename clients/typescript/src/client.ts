@@ -339,8 +339,9 @@ export class Client {
     // no record asks a second time: requests would tell how many there are, and when
     const registry = await this.#registry(true);
     // a list of one name would be read as the name
-    const [metric, problem] =
-      typeof name === "string" ? [registry.metrics[name], registry.problems[name]] : [];
+    const listed = typeof name === "string" ? name : "";
+    const metric = registry.metrics[listed];
+    const problem = registry.problems[listed];
     if (problem) return refusal("registry", problem);
     if (!metric) return refusal("unknown metric", "no such metric");
     const cleaned = registry.cleaned(metric, value);
