@@ -33,7 +33,7 @@ from ldp.collection.ingest import (
 from ldp.collection.object_store import StorePath
 from ldp.files import counted
 
-RETRY_SECONDS, LONGEST_RETRY_SECONDS = 5.0, 3600.0
+RETRY_SECONDS, LONGEST_WAIT = 5.0, 3600.0
 """Seconds after which a worker tries again what failed: by itself, and at most where a collector
 asks for a wait."""
 MARK_SECONDS = 60.0
@@ -263,7 +263,7 @@ class Worker(threading.Thread, ABC):
             if problem not in self.failures:
                 LOG.error("%s: %s", problem, _line(error))
             self.failures[problem] = _line(error)
-            wait = min(getattr(error, "retry_after", 0.0), LONGEST_RETRY_SECONDS)
+            wait = min(getattr(error, "retry_after", 0.0), LONGEST_WAIT)
             self._next_try[problem] = time.monotonic() + max(RETRY_SECONDS, wait)
         else:
             self.failures.pop(problem, None)
