@@ -31,8 +31,9 @@ LEAST_SKEWNESS = 1e-3
 
 class Independence(NamedTuple):
     """Result of Rao's score test of independence. Under independence `statistic` is chi-square with
-    `freedom` degrees of freedom, but for rare values. `p_value` is NaN where there are none.
-    `is_exact`: whether it is that of a permutation test, which holds for rare values, too."""
+    `freedom` degrees of freedom, but for rare values. `p_value` is NaN where there are none, and 1
+    where people are too few to tell. `is_exact`: whether it is that of a permutation test, which
+    holds for rare values, too."""
 
     statistic: float
     freedom: int
@@ -57,17 +58,19 @@ def independence(
     chi-square with (cells - 1) - sum of (values - 1) degrees of freedom, (r - 1)(c - 1) for two
     parts. The test does not use the cells' estimates, half of which are 0 where the true share is
     near 0. Wald's test, which does, has no known distribution there. Values without a share are
-    left out. I is what independent reports have on average, the product of the parts' own: a rare
+    left out, and those of less than one person, where people sent several: no permutation shows
+    them. I is what independent reports have on average, the product of the parts' own: a rare
     pair of values that no report shows would have next to none. With rare values S is not normal.
     So the p-value is that among permutations, but for many different reports (`is_exact`)."""
     from scipy.special import chdtrc
 
-    positive = [np.flatnonzero(margin > POSITIVE) for margin in margins]
-    freedom = math.prod(map(len, positive)) - 1 - sum(len(values) - 1 for values in positive)
-    if not freedom:
-        return Independence(0.0, 0, math.nan)
     total = int(counts.sum())
     each = min(per_person, total)
+    least = max(POSITIVE, each / total * (each > 1))
+    positive = [np.flatnonzero(margin >= min(least, margin.max())) for margin in margins]
+    freedom = math.prod(map(len, positive)) - 1 - sum(len(values) - 1 for values in positive)
+    if not freedom:
+        return Independence(0.0, 0, math.nan if each == 1 else 1.0)
     ratios, information, shares = list[Floats](), np.full((1, 1), float(total)), np.ones(1)
     places = places or [np.arange(len(counts))] * len(factors)
     for factor, margin, values, at in zip(factors, margins, positive, places, strict=True):

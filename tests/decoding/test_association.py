@@ -485,6 +485,21 @@ def test_values_that_hardly_anybody_holds_are_no_dependence(
     assert rejected <= 3 < twin
 
 
+@pytest.mark.exact
+def test_one_person_with_two_rare_values_is_no_dependence() -> None:
+    """One of 30 people has a rare value of both parts. Among independent values that happens in one
+    of 30 pairings, so no p-value may be smaller. The twin takes the reports for people."""
+    mechanism = JointReport(
+        of=tuple(RandomizedResponse(categories=tuple(of), epsilon=12.0) for of in ("abc", "xyz"))
+    )
+    people = {("a", "x"): 56, ("a", "y"): 49, ("b", "x"): 49, ("b", "y"): 49, ("c", "z"): 1}
+    counts, generator = np.array([*people.values()]), np.random.default_rng(27)
+    found = associate(table_of(mechanism, (*people,), counts, generator))
+    often = found.at(reports_per_person=29 * 7**2 / 204 + 1 / 204)
+    assert found.independence.p_value < 1 / 30 < often.independence.p_value
+    assert found.at(reports_per_person=204.0).independence.p_value == 1
+
+
 @pytest.mark.statistical
 def test_people_who_report_seven_times_are_no_dependence() -> None:
     """Of 25 tables of 100 people with independent values, who report 7 times, the test rejects 10
