@@ -24,7 +24,7 @@ from ldp.arrays import AnyInts, Bools, Bytes, Floats, Ints, Places, RowNumbers, 
 from ldp.decoding import decode
 from ldp.decoding.independence import Independence, independence
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
-from ldp.errors import DecodeError, require_kind
+from ldp.errors import DecodeError
 from ldp.files import counted, finite
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import FAKES
@@ -299,7 +299,7 @@ def associate(
         raise DecodeError(f"{what} of candidates for the {count} parts of a report")
     if not patterns.total:
         raise DecodeError("there are no reports")
-    rule = require_kind(rule or Rule(), Rule, "rule")
+    rule = Rule.of(rule)
     variables = [
         variable(part_table, names, rule, f"part {letter!r}")
         for letter, part_table, names in zip(ascii_lowercase, table.tables, listed, strict=False)

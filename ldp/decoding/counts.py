@@ -13,7 +13,7 @@ from ldp.decoding import direct, geometry, histogram, mean_sketch, message_count
 from ldp.decoding.binomials import HARDLY_ANY_LIES
 from ldp.decoding.bloom_maps import candidate_bits, has_single_bits, require_places
 from ldp.decoding.report_patterns import require_decodable, require_independent
-from ldp.errors import DecodeError, ParameterError, require_kind, require_one_of
+from ldp.errors import DecodeError, ParameterError, require_one_of
 from ldp.mechanisms.addressing import CellSets, Identity
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.dummies import MessageColumns
@@ -111,7 +111,7 @@ def decode(
     if patterns is not None:
         require_decodable(table.mechanism)
         require_independent(table, weighted_reports_per_client)
-    rule = require_kind(rule or Rule(), Rule, "rule")
+    rule = Rule.of(rule)
     pooled = _pooled(table, weighted_reports_per_client)
     if method == "auto" and _is_small_sketch(table, len(candidates), pooled) and places is None:
         weighted = weighted_reports_per_client

@@ -25,7 +25,7 @@ from ldp.decoding.association import (
 )
 from ldp.decoding.mixtures import Mixture, accelerated_em, covariance
 from ldp.decoding.puzzle import fragment_number, fragments_of, no_estimates
-from ldp.errors import DecodeError, require_kind
+from ldp.errors import DecodeError
 from ldp.mechanisms import PairedFilters, RapporNgrams
 from ldp.protocol.spelling import PAD
 from ldp.tables.estimates import WORDS_RULE, Estimates, Normal, Rule, table_details
@@ -72,7 +72,7 @@ def discover_ngrams(table: Table | JointTable, *, rule: Rule | None = None) -> E
     mechanism = table.mechanism
     if not isinstance(table, JointTable) or not isinstance(mechanism, RapporNgrams):
         raise DecodeError("n-grams are found in tables of a rappor-ngrams metric alone")
-    rule = require_kind(rule or WORDS_RULE, Rule, "rule")
+    rule = Rule.of(rule, WORDS_RULE)
     patterns = whole_of(table)
     spelling = mechanism.spelling
     if fragment_number(spelling) > MOST_FRAGMENTS:

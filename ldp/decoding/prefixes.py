@@ -22,7 +22,7 @@ from ldp.decoding.mean_sketch import (
     measure,
 )
 from ldp.decoding.puzzle import fragment_number, fragments_of
-from ldp.errors import DecodeError, require_kind
+from ldp.errors import DecodeError
 from ldp.mechanisms.prefix import PrefixExtension
 from ldp.protocol.hashing import value_point
 from ldp.protocol.spelling import PAD
@@ -104,7 +104,7 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
                 mechanism, group_table.total, named_counts, measured.count, is_sample=True
             ),
         ),
-        rule=require_kind(rule or WORDS_RULE, Rule, "rule"),
+        rule=Rule.of(rule, WORDS_RULE),
         details=details,
         sum_std_error=math.sqrt(sum_error**2 * scale**2 + sampled),
     )

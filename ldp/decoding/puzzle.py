@@ -68,7 +68,7 @@ def discover(
         raise DecodeError("the table holds no reports")
     if top is not None and (type(top) is not int or top < 1):
         raise ParameterError("top must be a whole number, 1 or more")
-    rule = require_kind(rule or WORDS_RULE, Rule, "rule")
+    rule = Rule.of(rule, WORDS_RULE)
     screen = require_kind(screen or chance_screen(puzzle), Rule, "screen")
     is_kept = _screen_mask(table["fragments"], puzzle, screen, top)
     words, left_out = assemble(puzzle.fragments.addressing, is_kept)

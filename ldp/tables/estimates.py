@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ldp.arrays import Bools, Floats
-from ldp.errors import require_one_of, require_positive, require_share
+from ldp.errors import require_kind, require_one_of, require_positive, require_share
 from ldp.files import counted, finite
 from ldp.protocol.channel import convert, real_number
 from ldp.tables.fakes import NO_FAKES, Fakes, NoBound
@@ -103,6 +103,11 @@ class Rule:
         if self.threshold is not None:
             require_positive(self.threshold, "threshold")
             convert(self, threshold=real_number)
+
+    @classmethod
+    def of(cls, rule: "Rule | None", usual: "Rule | None" = None) -> "Rule":
+        """Return the rule, or the `usual` one for None. Raises ParameterError for another kind."""
+        return require_kind(rule or usual or cls(), cls, "rule")
 
     def discovers(self, count: Floats, p_value: Floats) -> Bools:
         """Return the mask of discovered values, from `count` and `p_value`, float64 of one shape. A
