@@ -13,13 +13,13 @@ import pytest
 
 import ldp
 from ldp import audit, central, planning, privacy_loss, server, simulation
-from ldp.accounting import Caps, Cost, group, parallel, sequential
+from ldp.accounting import Caps, Cost, advanced, group, parallel, sequential
 from ldp.central.regression import PrivateLinearRegression
 from ldp.errors import LdpError, ParameterError, require_share
 from ldp.mechanisms.memoised import MemoisedResponse
 from ldp.registry import Registry
 from ldp.registry.explaining import explanation, in_text
-from ldp.regression import RandomizedOutcomeRegression
+from ldp.regression import OutcomeDesign, RandomizedOutcomeRegression
 from ldp.tables.result import Result
 from tests.folders import TESTS
 
@@ -171,3 +171,25 @@ def test_results_and_explanations_take_every_type_of_real_numbers(
 def test_a_range_has_no_interval_at_a_level_that_is_no_share(level: Any) -> None:
     with pytest.raises(ParameterError, match="level must"):
         server.decode_distribution(NUMBERS).between(0, 4, level)
+
+
+@pytest.mark.parametrize("number", [Fraction, np.float32, np.float64])
+def test_a_share_of_every_type_of_real_numbers_has_the_result_of_its_float(
+    number: Callable[[float], Any],
+) -> None:
+    """A fraction was refused by decimal, by numpy or by scipy."""
+    histogram = central.noisy_histogram(["a", "b", "b"] * 100, **CURATOR)
+    design = OutcomeDesign.forced(truth=2 / 3, yes=1 / 6)
+    columns, answers = np.arange(8.0)[:, None], np.array([1.0, 0, 0, 1, 0, 1, 1, 1])
+    logistic = RandomizedOutcomeRegression(design).fit(columns, answers)
+
+    def results(share: Any) -> list[object]:
+        return [
+            advanced([Cost(epsilon=0.1)] * 365, delta=share),
+            planning.Percentile(q=share, users=1000, epsilon=1.0),
+            central.percentile(histogram, (0, 1, 2), share, level=share),
+            central.DiscreteLaplace(epsilon=1.0).reach(share),
+            logistic.coefficient_intervals(share).tolist(),
+        ]
+
+    assert repr(results(number(0.25))) == repr(results(0.25))

@@ -74,7 +74,7 @@ def advanced(costs: Iterable[Cost], delta: float) -> Cost:
     >>> round(year.epsilon, 2), year.delta
     (14.12, 1e-09)
     """
-    require_share(delta, "delta")
+    delta = require_share(delta, "delta")
     releases = list(costs)
     basic = sequential(releases)
     if basic.epsilon == math.inf:

@@ -169,7 +169,7 @@ class Percentile(Question):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_share(self.q, "a quantile")
+        convert(self, q=require_share)
         if self.bounds is not None:
             object.__setattr__(self, "bounds", require_range(self.bounds, "range"))
 

@@ -70,7 +70,7 @@ class Equations:
         """Return intervals that hold `units` @ b with probability `level` each, `units` of shape
         (numbers, columns): shape (numbers, 2), infinite where there is no end. Raises
         ParameterError for a level outside (0, 1)."""
-        require_share(level, "level")
+        level = require_share(level, "level")
         directions, centre = units @ self._inverse, self.solution
         reach = self._quantiles(directions, centre, level)
         ends = np.column_stack([self._ends(directions, centre, way * reach) for way in (-1, 1)])

@@ -284,7 +284,7 @@ class RandomizedOutcomeRegression:
         """
         from scipy.special import ndtri
 
-        require_share(level, "level")
+        level = require_share(level, "level")
         # half a step: rare lies are skewed, as Poisson numbers
         reach = float(ndtri((1 + level) / 2)) * (self.std_errors_ + self._step / 2)
         middle = np.append(self.coef_, self.intercept_)
