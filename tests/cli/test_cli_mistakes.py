@@ -233,6 +233,19 @@ def test_an_interrupt_of_compiled_code_is_no_mistake_of_ours(
 
 
 @pytest.mark.exact
+def test_an_interrupt_while_modules_are_loaded_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
+    done = subprocess.run(
+        [sys.executable, "-m", "ldp", "--help"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(
     ("package", "words"),
     [("click", ["--help"]), ("numpy", ["report", "x.csv", "--out", "y.html"]), ("numpy", ["demo"])],
