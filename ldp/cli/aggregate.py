@@ -107,6 +107,8 @@ def aggregate_command(
 
     check_days(since, until)
     if sql:
+        if sql != "duckdb" and (since or until):
+            raise ParameterError(f"the table that --sql {sql} counts has no days: leave them out")
         with _noting_what_waits(stores, metric, definition.version):
             question = sql, metric, definition.version, definition.mechanism
             query = counting_query(*question, stores, since, until, estimates)

@@ -16,7 +16,10 @@ from ldp.protocol.keys import nearest
 
 SUFFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 FITTING = {
-    "aggregate": ("one of --out --sql", "--estimates with --sql"),
+    "aggregate": (
+        *("one of --out --sql", "--estimates with --sql"),
+        "--sql without --engine --workers --whole --skip-damaged",
+    ),
     "amplify": (
         "one of METRIC --mechanism --epsilon",
         *("METRIC with --registry", "--registry with METRIC"),

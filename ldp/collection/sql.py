@@ -98,8 +98,8 @@ def counting_query(
 ) -> str:
     """Return the query in a `dialect`, one of DIALECTS, that counts the reports of a metric. In
     DuckDB it reads the files that `stores` have now, from `since` to `until`. In others it reads
-    the table `reports`, whose column `report` (bytes) has whole reports. Reports of other metrics
-    are left out. `estimates`: whether the query ends in estimates. Raises ParameterError for a
+    the table `reports`, whose column `report` (bytes) has whole reports. Reports of another
+    mechanism are left out. `estimates`: whether the query ends in estimates. Raises ParameterError for a
     mechanism whose table is too large for SQL or has several parts, and with `estimates` for one
     without `has_estimates`. Raises ReportError where the stores have no such files."""
     if not isinstance(mechanism, Mechanism):

@@ -347,6 +347,10 @@ def test_the_commands_make_the_table_of_aggregate(tmp_path: Path) -> None:
     assert names == ["value", "estimate", "std_error", "low", "high"]
     done = run(*ending, "--out", by_hand)
     assert "--estimates goes with --sql" in done.output
+    done = run(*ending, "--sql", "postgres", "--since", "2026-01-01")
+    assert "--sql postgres counts has no days" in str(done.exception)
+    done = run(*ending, "--sql", "duckdb", "--whole", "--workers", "3")
+    assert "--sql does not go with --workers, --whole" in done.output
 
 
 @pytest.mark.exact
