@@ -99,9 +99,9 @@ def counting_query(
     """Return the query in a `dialect`, one of DIALECTS, that counts the reports of a metric. In
     DuckDB it reads the files that `stores` have now, from `since` to `until`. In others it reads
     the table `reports`, whose column `report` (bytes) has whole reports. Reports of another
-    mechanism are left out. `estimates`: whether the query ends in estimates. Raises ParameterError for a
-    mechanism whose table is too large for SQL or has several parts, and with `estimates` for one
-    without `has_estimates`. Raises ReportError where the stores have no such files."""
+    mechanism are left out. `estimates`: whether the query ends in estimates. Raises ParameterError
+    for a mechanism whose table is too large for SQL or has several parts, and with `estimates` for
+    one without `has_estimates`. Raises ReportError where the stores have no such files."""
     if not isinstance(mechanism, Mechanism):
         raise ParameterError(
             f"{metric}: its reports have several parts, and SQL counts one: use --out"
@@ -139,6 +139,8 @@ def _quoted(dialect: str) -> tuple[str, ...]:
 def _text(dialect: str, text: str) -> str:
     """Return a text as a constant of a query."""
     if DIALECTS[dialect]["quote"] == '"':
+        if "\0" in text and dialect == "postgres":
+            raise ParameterError("a category has a NUL, and no text of PostgreSQL may")
         return f"'{text.replace(chr(39), chr(39) * 2)}'"
     plain = (sign if sign.isalnum() or sign == " " else f"\\U{ord(sign):08x}" for sign in text)
     return f"'{''.join(plain)}'"

@@ -255,5 +255,6 @@ def _is_within(day: str, path: StorePath, since: date | None, until: date | None
     except ValueError:
         folder_day = date.min
     if folder_day.year < 1970 or folder_day.isoformat() != day:
-        raise ReportError(f"{path.parent} is not named after a day since 1970")
+        what = "is not named after a day since 1970: move it out of the store"
+        raise ReportError(f"{path.parent} {what}")
     return (since is None or since <= folder_day) and (until is None or folder_day <= until)

@@ -167,6 +167,15 @@ def test_duckdb_reads_categories_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.exact
+def test_a_category_that_no_text_of_postgres_can_hold_is_refused() -> None:
+    """The query ended within the category, in a syntax error of the database."""
+    mechanism = RandomizedResponse(categories=("a\0b", "c"), epsilon=2.0)
+    counting_query("postgres", "m", 1, mechanism)
+    with pytest.raises(ParameterError, match="has a NUL"):
+        counting_query("postgres", "m", 1, mechanism, estimates=True)
+
+
+@pytest.mark.exact
 def test_queries_end_in_estimates_of_six_mechanisms_and_more(tmp_path: Path) -> None:
     names = {mechanism.name for mechanism, _ in ESTIMATED}
     assert names >= {"coin", "rr", "unary", "subset", "privset", "hadamard", "pgr", "bit-flip"}
