@@ -34,7 +34,7 @@ def split_rows(rows: Iterable[Facts]) -> tuple[PictureRows, PictureRows]:
 def facts(file: SavedResult) -> list[tuple[str, str]]:
     """Return what must be known to trust a file: pairs of a question and its answer."""
     summary = file.facts
-    level, fakes = percent(summary["level"]), summary["fakes_move"]
+    level, fakes = percent(summary["level"]), summary.get("fakes_move")
     answers = [
         (
             "Intervals",
@@ -47,16 +47,17 @@ def facts(file: SavedResult) -> list[tuple[str, str]]:
     moved = ", ".join(
         f"{name} by {percent(far) if 'share' in name else quantity(far)}"
         for name, far in moves.items()
+        if far is not None
     )
     if summary.get("fakes") is not None:
         answers.append(("Made-up reports", _under_fakes(summary)))
-    else:
+    elif moved:
         answers.append(("Made-up reports", f"1 % of them could move {moved}."))
     return answers
 
 
 def _under_fakes(summary: Facts) -> str:
-    is_below = isinstance(summary["fakes_move"], dict)
+    is_below = isinstance(summary.get("fakes_move"), dict)
     words, what = (percent, "the share below any number") if is_below else (quantity, "the mean")
     raised, lowered = (words(summary[name]) for name in ("fakes_raise", "fakes_lower"))
     return (
@@ -178,22 +179,25 @@ def _is_among(number: float | None, bins: PictureRows) -> bool:
 
 def facts_of_coefficients(file: SavedResult) -> list[tuple[str, str]]:
     """Return what must be known to trust a `file`: pairs of a question and its answer."""
-    return [
-        (
-            "Intervals",
-            "Each holds the least-squares coefficient of the population that the reports come from "
-            f"with probability {percent(file.facts['level'])}, by itself.",
-        ),
-        (
-            "Made-up reports",
-            "1 % of them could move each coefficient as far as its last column says.",
-        ),
-    ]
+    answers = []
+    if "level" in file.facts:
+        answers.append(
+            (
+                "Intervals",
+                f"Each holds the least-squares coefficient of the population that the reports come "
+                f"from with probability {percent(file.facts['level'])}, by itself.",
+            )
+        )
+    if "fakes_move" in file.facts:
+        words = "1 % of them could move each coefficient as far as its last column says."
+        answers.append(("Made-up reports", words))
+    return answers
 
 
 def coefficient_rows(file: SavedResult) -> dict[str, Any]:
     """Return the data of the page of a regression: terms on an axis that all coefficients but the
     intercept share."""
+    moves = file.facts.get("fakes_move") or [None] * file.size
     rows = [
         {
             **row,
@@ -201,7 +205,7 @@ def coefficient_rows(file: SavedResult) -> dict[str, Any]:
             "text": quantity(row["estimate"]),
             "span": span(row["low"], row["high"]),
         }
-        for row, far in zip(file.rows(), file.facts["fakes_move"], strict=True)
+        for row, far in zip(file.rows(), moves, strict=True)
     ]
     ends = [0.0, *(row[name] or 0.0 for row in rows[:-1] for name in ("estimate", "low", "high"))]
     axis = Axis(min(ends), max(ends))

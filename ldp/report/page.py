@@ -278,7 +278,8 @@ def _trust(summary: Facts, data: Mapping[str, Any]) -> Iterator[str]:
         yield f"threshold {whole_number(summary['threshold'])}"
     elif data.get("is_findable"):
         yield f"noise floor {whole_number(summary['noise_floor'])}"
-    yield f"{'nominal ' * bool(summary.get('warning'))}{percent(summary['level'])} intervals"
+    if "level" in summary:
+        yield f"{'nominal ' * bool(summary.get('warning'))}{percent(summary['level'])} intervals"
     if summary.get("fakes") is not None:
         yield f"up to {percent(summary['fakes'])} made up"
 
