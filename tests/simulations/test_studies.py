@@ -22,7 +22,16 @@ HOMES = {
 }
 LONG_ROWS = ("drugs", "nieminen", "poisoning", "poisoning-defences", "intervals")
 """Studies whose rows take five seconds or more, as those of estimates do."""
-MANY_ROWS = ("boosted", "budget", "budget-why", "drugs-traded", "kalaja", "local", "wang")
+MANY_ROWS = (
+    "boosted",
+    "budget",
+    "budget-why",
+    "drugs-traded",
+    "kalaja",
+    "local",
+    "selection",
+    "wang",
+)
 """Studies of which one row is drawn, since all would take more than eight seconds."""
 ESTIMATES = [name for name in HOMES if name.startswith("estimates-")]
 each = pytest.mark.parametrize(("study", "folder"), HOMES.values(), ids=list(HOMES))
