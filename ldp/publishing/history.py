@@ -172,9 +172,11 @@ def _history(out: Path, metric: str, version: int, several: Sequence[OutputPart]
         for row in table.filter(pc.is_in(table["value"], values)).to_pylist():
             if (key := (row["statistic"], row["value"])) in points and row["estimate"] is not None:
                 points[key].append(_point(part.period, row))
-    cells = {"is_cell": tables[-1]["axes"].null_count < len(tables[-1])}
+    is_cell = tables[-1]["axes"].null_count < len(tables[-1])
     lines = [
-        HistoryLine(statistic=key[0], value=key[1], points=line, changes=changed[key], **cells)
+        HistoryLine(
+            statistic=key[0], value=key[1], points=line, changes=changed[key], is_cell=is_cell
+        )
         for key, line in points.items()
         if line
     ]
