@@ -150,7 +150,7 @@ class ErrorCurves(Frame):
         height = max(HEIGHT, TOP + 24 + 18 * len(lines))
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
-            f'width="{WIDTH}" style="max-width:100%;height:auto" role="img" '
+            f'width="{WIDTH}" style="max-width:100%;min-width:480px;height:auto" role="img" '
             f'aria-label="{escape(self.of)} by epsilon" font-family="sans-serif" font-size="12" '
             f'fill="currentColor">{"".join(ticks + lines)}'
             f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 6}" text-anchor="middle">epsilon</text>'
