@@ -5,7 +5,8 @@ mechanism in its metadata. The day of ingestion is its only time, and nothing na
 """
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -25,6 +26,7 @@ from ldp.tables.batches import ReportArrays, batches
 
 BLOCK = 65_536
 _FINGERPRINT = b"ldp.fingerprint"
+_DIGITS = re.compile("[0-9a-f]{16,}")
 P = TypeVar("P", Path, S3Path, StorePath)
 
 
@@ -136,8 +138,8 @@ def report_files(
     """Return sorted pairs (day, file) of a metric's reports in `stores`, folders or their URLs.
     `since`, `until`: first and last day. A file that has several names (links) is listed once.
 
-    Raise ReportError when a store is not a folder and, unless `with_copies`, when two of them have
-    a file of the same day, name and bytes. Raises NoReports when there are no files in these days.
+    Raise ReportError when a store is not a folder and, unless `with_copies`, as `require_no_copy`.
+    Raises NoReports when there are no files in these days.
     """
     if isinstance(stores, str | Path):
         raise ReportError(f"stores must be a list of folders, as [{str(stores)!r}]")
@@ -154,12 +156,20 @@ def report_files(
     files = dict[tuple[int, int] | StorePath, tuple[str, StorePath]]()
     for day, path in sorted(dated_files, key=lambda item: (item[0], str(item[1]))):
         files.setdefault(_identity(path), (day, path))
+    if not with_copies:
+        require_no_copy(files.values())
+    return list(files.values())
+
+
+def require_no_copy(files: Iterable[tuple[str, StorePath]]) -> None:
+    """Raise ReportError when two of the `files`, pairs (day, file), have the same day and bytes and
+    the same name, or in their names the digits that a writer drew, as "9f0c... (1).parquet" has."""
     names = dict[tuple[str, str], StorePath]()
-    for day, path in () if with_copies else files.values():
-        other = names.setdefault((day, path.name), path)
+    for day, path in files:
+        digits = _DIGITS.search(path.name)
+        other = names.setdefault((day, digits[0] if digits else path.name), path)
         if other != path and path.read_bytes() == other.read_bytes():
             raise ReportError(f"{path} is a copy of {other}: count one of them")
-    return list(files.values())
 
 
 def require_store(store: StorePath) -> None:

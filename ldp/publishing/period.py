@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from ldp.collection.aggregate import count_files
 from ldp.collection.object_store import StorePath
+from ldp.collection.store import require_no_copy
 from ldp.decoding.outcome import outcome
 from ldp.errors import LdpError, ReportError
 from ldp.files import counted, open_replacement
@@ -262,10 +263,12 @@ def _name(day: str, path: StorePath) -> str:
 
 
 def _by_name(files: Files) -> dict[str, tuple[str, StorePath]]:
-    """Return files by DAY/NAME. Raises ReportError where two stores have files of one name."""
+    """Return files by DAY/NAME. Raises ReportError where two stores have files of one name, and for
+    copies."""
     names = dict[str, tuple[str, StorePath]]()
     for day, path in files:
         other = names.setdefault(_name(day, path), (day, path))[1]
         if other != path:
             raise ReportError(f"{path} has the name of {other}: publish one of the copies")
+    require_no_copy(files)
     return names

@@ -284,6 +284,18 @@ def test_a_copy_of_a_file_in_another_store_is_not_counted(tmp_path: Path) -> Non
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("name", ["{} (copy)", "{}.bak", "Copy of {}", "{}~", "{} - 2"])
+def test_a_copy_under_another_name_is_not_counted(name: str, tmp_path: Path) -> None:
+    path = stored(tmp_path, 1)
+    copy = Path(shutil.copy(path, path.with_name(f"{name.format(path.stem)}.parquet")))
+    with pytest.raises(ReportError, match=r"is a copy of .*: count one of them"):
+        counted(tmp_path)
+    # other reports under the name are counted
+    copy.write_bytes(stored(tmp_path / "other", 2).read_bytes())
+    assert counted(tmp_path).total == 10_300
+
+
+@pytest.mark.exact
 def test_a_table_grows_its_counts_when_a_row_needs_it(tmp_path: Path) -> None:
     mechanism = RandomizedResponse(categories=("a", "b"), epsilon=8.0)
     people = Population(("a", "b"), counts=np.array([70_000, 0]))

@@ -495,7 +495,13 @@ def test_two_stores_are_counted_together_and_copies_refused(world: World) -> Non
         (problem,) = publish(job, lock).problems
     assert "publish one of the copies" in problem.text
     (copy,) = second.rglob("a.parquet")
-    copy.unlink()
+    drawn = copy.rename(copy.with_name(f"{'0f' * 8}.parquet"))
+    shutil.copy(drawn, drawn.with_name(f"{drawn.stem} (1).parquet"))
+    with opened(world.out, "day") as lock:
+        (problem,) = publish(job, lock).problems
+    assert f"{drawn} is a copy of" in problem.text
+    for path in drawn.parent.glob(f"{drawn.stem}*"):
+        path.unlink()
     with opened(world.out, "day") as lock:
         (change,) = publish(job, lock).counted
     assert change.reports == 800
