@@ -119,7 +119,7 @@ def _libraries() -> "ThreadpoolController":
 
 def by_rows(work: Callable[[slice], SlicePart], rows: int, size: int = FEW) -> list[SlicePart]:
     """Return the results of `work` for as many slices of the rows as there are cores, each in its
-    own thread, or for all rows in this thread where `work` has a `size` below FEW."""
+    own thread. `size`: additions in all rows; below FEW this thread does them, as one slice."""
     if size < FEW:
         return [work(slice(0, rows))]
     workers = max(1, min(rows, cpu_count() or 1))

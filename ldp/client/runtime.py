@@ -548,7 +548,7 @@ class Client:
         return self._has_file()
 
     def _has_file(self) -> bool:
-        # to open it says why nobody may look
+        # where nobody may look for the file, opening it says why
         return self._file is not None or not is_missing(self._path)
 
     def _open_file(self) -> DeviceFile:
