@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from itertools import product
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -66,8 +67,10 @@ def discover(
         raise DecodeError("the table is not of mechanism sfp")
     if not table.total:
         raise DecodeError("the table holds no reports")
-    if top is not None and (type(top) is not int or top < 1):
-        raise ParameterError("top must be a whole number, 1 or more")
+    if top is not None:
+        if isinstance(top, bool) or not isinstance(top, Integral) or top < 1:
+            raise ParameterError("top must be a whole number, 1 or more")
+        top = int(top)
     rule = Rule.of(rule, WORDS_RULE)
     screen = require_kind(screen or chance_screen(puzzle), Rule, "screen")
     is_kept = _screen_mask(table["fragments"], puzzle, screen, top)

@@ -209,6 +209,7 @@ def test_few_rows_need_a_number_and_claim_nothing() -> None:
 def test_a_position_without_reports_makes_no_words() -> None:
     table = drawn(small(), HEAVY[:1], [1])
     assert discover(table, top=5).values == ()
+    assert discover(table, top=np.int64(5)).values == ()  # type: ignore[arg-type]
     assert discover(table).values == ()
 
 
