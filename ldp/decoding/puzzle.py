@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from itertools import product
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from ldp.decoding import decode
 from ldp.decoding.mean_sketch import MIN_ROWS, measure
 from ldp.errors import DecodeError, ParameterError, require_kind
 from ldp.mechanisms import CountMeanSketch, SequenceFragmentPuzzle
+from ldp.protocol.channel import real_number
 from ldp.protocol.spelling import PAD, Fragments, Spelling
 from ldp.tables.estimates import WORDS_RULE, Estimates, Rule, table_details
 from ldp.tables.joint_table import JointTable
@@ -68,9 +68,10 @@ def discover(
     if not table.total:
         raise DecodeError("the table holds no reports")
     if top is not None:
-        if isinstance(top, bool) or not isinstance(top, Integral) or top < 1:
+        number = real_number(top, "top")
+        if number < 1 or number % 1:
             raise ParameterError("top must be a whole number, 1 or more")
-        top = int(top)
+        top = int(number)
     rule = Rule.of(rule, WORDS_RULE)
     screen = require_kind(screen or chance_screen(puzzle), Rule, "screen")
     is_kept = _screen_mask(table["fragments"], puzzle, screen, top)

@@ -1,6 +1,7 @@
 """Words are found from their fragments, and hardly ever one that nobody holds."""
 
 import json
+import math
 import shlex
 import sys
 from collections.abc import Sequence
@@ -224,7 +225,7 @@ def test_what_is_no_puzzle_is_refused() -> None:
     with pytest.raises(DecodeError, match="no reports"):
         discover(JointTableBuilder(small()).build())
     table = drawn(small(), HEAVY, [9] * len(HEAVY))
-    for top in (0, -1, True, 2.5):
+    for top in (0, -1, True, 2.5, math.nan, math.inf, "5", np.timedelta64(5, "s")):
         with pytest.raises(ParameterError, match="top must be"):
             discover(table, top=top)  # type: ignore[arg-type]
     with pytest.raises(DecodeError, match="too many to test"):
