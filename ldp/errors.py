@@ -6,7 +6,7 @@ Each also subclasses the builtin that a caller would expect. So `except ValueErr
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 T = TypeVar("T")
 
@@ -93,10 +93,16 @@ class Unreachable(LdpError, OSError):
         self.retry_after, self.status = retry_after, status
 
 
+def is_real(value: object) -> TypeGuard[float]:
+    """Return whether a value is of a type of real numbers, no bool, no Decimal and no time, which
+    numpy calls a whole number."""
+    is_other = isinstance(value, bool) or type(value).__name__ == "timedelta64"
+    return isinstance(value, Real) and not is_other
+
+
 def require_number(number: Any, name: str, where: str = "") -> None:
-    """Raise ParameterError, with `name` and `where` it lies, unless it is a real number, no bool
-    and no Decimal."""
-    if isinstance(number, bool) or not isinstance(number, Real):
+    """Raise ParameterError, with `name` and `where` it lies, unless `is_real` holds for it."""
+    if not is_real(number):
         rule = f"{name} must be a float or fraction{where}"
         raise ParameterError(f"{rule}, got {number!r}")
 
@@ -120,8 +126,7 @@ def require_share(share: Any, name: str) -> float:
 def require_probability(number: Any, name: str) -> float:
     """Return the `number` as a float. Raises ParameterError, with `name`, unless it is from 0 to
     1."""
-    is_number = isinstance(number, Real) and not isinstance(number, bool)
-    if not (is_number and 0 <= number <= 1):
+    if not (is_real(number) and 0 <= number <= 1):
         raise ParameterError(f"{name} must be a number from 0 to 1")
     return float(number)
 

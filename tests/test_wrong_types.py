@@ -28,7 +28,8 @@ pytestmark = pytest.mark.exact
 Wrong: Any = "foo"
 NONE: Any = None
 TIME: Any = np.timedelta64(1, "s")
-"""Time that numpy calls a whole number."""
+ONE: Any = np.timedelta64(1)
+"""Times that numpy calls whole numbers."""
 CITIES = ldp.RandomizedResponse(categories=("Oslo", "Bergen", "Hell"), epsilon=4.0)
 TABLE = simulation.draw_table(CITIES, ["Oslo", "Hell"] * 50, generator=1)
 PART: Any = ldp.RandomizedResponse(categories=("a", "b"), epsilon=1.0)
@@ -127,6 +128,15 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "no text": (lambda: ldp.simulate(CITIES, [b"\xff"]), r"b'\\xff': value is not one of"),
     "pair": (lambda: ldp.simulate(CITIES, [("a", b"\xff")]), r"\"a,b'.*'\": value is not one of"),
     "any": (lambda: privacy_loss.AnyMechanism(NONE), "must be a float or fraction"),
+    "time as epsilon": (lambda: privacy_loss.AnyMechanism(TIME), "must be a float or fraction"),
+    "time as threshold": (
+        lambda: server.Rule(threshold=TIME),
+        "threshold must be a float or fraction",
+    ),
+    "time as share": (
+        lambda: ldp.Rappor(bits=16, hashes=2, cohorts=2, f=ONE, p=0.5, q=0.75, seed="00"),
+        "f must be a number from 0 to 1",
+    ),
 }
 
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Integral
 
-from ldp.errors import ParameterError, require_one_of
+from ldp.errors import ParameterError, is_real, require_one_of
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import Case, Mechanism, Shape
 from ldp.protocol.channel import (
@@ -71,8 +71,7 @@ def number_of(value: Value) -> int | float:
         return float(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
         return value
-    is_other = isinstance(value, bool) or type(value).__name__ == "timedelta64"
-    if isinstance(value, Real | Decimal) and not is_other:  # numpy's, Fraction
+    if is_real(value) or isinstance(value, Decimal):  # numpy's, Fraction
         try:
             number = int(value) if isinstance(value, Integral) else float(value)
         except OverflowError:  # a fraction beyond all doubles

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, is_real
 from ldp.protocol.randomness import ONE
 
 EXACT = Context(prec=60)
@@ -73,10 +73,7 @@ def real_number(number: object, name: str, *, up: bool = False) -> float:
     a fraction: the products of fractions would overflow."""
     if type(number) is float:
         return number
-    # numpy calls a time a whole number
-    is_time = type(number).__name__ == "timedelta64"
-    is_other = is_time or isinstance(number, bool)
-    if is_other or not isinstance(number, Real):
+    if not is_real(number):
         raise ParameterError(f"{name} must be a number")
     exact: Any = int(number) if isinstance(number, Integral) else number
     try:
