@@ -534,6 +534,8 @@ def expected_distribution(
 ) -> Distribution:
     """Return the distribution that reports of `users` people give on average, where the bins hold
     `share` of them, shape (bins,): its errors and intervals are those to expect."""
+    # sums of such shares are exact: draws, whose seed they give, are the same on all processors
+    share = np.rint(share * 2**40) / 2**40
     return Distribution(mechanism.bins, expected_nodes(mechanism, share, users), users, {})
 
 

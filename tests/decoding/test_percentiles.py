@@ -15,6 +15,7 @@ from scipy.stats import binom
 
 from ldp import BitFlip, HierarchicalHistogram, OneBitMean, Piecewise
 from ldp.decoding import distribution
+from ldp.decoding.by_category import expected_category
 from ldp.decoding.distribution import DRAWS, Distribution, expected_distribution
 from ldp.decoding.means import decode_mean
 from ldp.decoding.nodes import Nodes
@@ -649,6 +650,23 @@ def test_a_range_begins_at_the_nearest_edge_on_both_sides_of_0(low: float, edge:
     row = expected.between(low, 52)
     assert (row.bin_low, row.bin_high) == (edge, 52.0)
     assert row.estimate == pytest.approx((52 - edge) / 100)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("by", [None, ("free", "paid")])
+def test_a_plan_draws_the_same_where_shares_differ_in_their_last_digits(
+    by: tuple[str, ...] | None,
+) -> None:
+    """Processors add in other orders, and gave other plans."""
+    mechanism = HierarchicalHistogram(epsilon=2.0, bounds=(0, 16), buckets=16, by=by)
+    share = np.random.default_rng(8).dirichlet(np.ones(16))
+    one, other = (
+        expected_category(mechanism, numbers, 10_000, part=0.3, q=0.5)
+        if by
+        else expected_distribution(mechanism, numbers, 10_000)
+        for numbers in (share, np.nextafter(share, 1.0))
+    )
+    np.testing.assert_allclose(one.error_draws, other.error_draws, atol=1e-12)
 
 
 @pytest.mark.slow
