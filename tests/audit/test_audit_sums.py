@@ -29,6 +29,7 @@ from ldp.mechanisms import LocalHashing, MemoisedHashing, PrivSet, RandomizedRes
 from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import pack_report, split_report
 from tests.statistics import ALPHA, chance_missed
+from tests.tiers import tiered
 
 MORE = tuple(f"c{i}" for i in range(40))
 ANSWERS = RandomizedResponse(categories=MORE, epsilon=1.0)
@@ -66,7 +67,7 @@ def missed(checks: Iterable[Checks]) -> float:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("mechanism", [ANSWERS, BITS])
+@pytest.mark.parametrize("mechanism", tiered([ANSWERS, BITS]))
 def test_the_honest_devices_pass(mechanism: Any) -> None:
     """False failure: AUDIT_ALPHA each. The twins are the cheats below."""
     assert judge([*chain(*stages(mechanism, lambda _: False, 1.0))], AUDIT_ALPHA).passed

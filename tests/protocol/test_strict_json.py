@@ -20,6 +20,7 @@ from ldp.registry.sign_off import read_sign_off, sign
 from ldp.tables.table import Table
 from tests.command_line import run
 from tests.signing import CAUGHT, SIGN, TODAY, folder, found_nothing
+from tests.tiers import tiered
 
 __all__ = ["folder"]
 USES = {
@@ -153,7 +154,7 @@ COMPARED = {"alpha", "values", "drawn_values", "channels", "touched", "untouched
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("file", USES)
+@pytest.mark.parametrize("file", tiered(sorted(USES, key="metrics.signed.json".__eq__), 2))
 def test_a_field_of_a_wrong_type_or_that_is_gone_is_refused_or_compared(
     file: str,
     written: Path,

@@ -217,6 +217,7 @@ def test_the_command_takes_days_and_chosen_metrics(
     assert "2 days counted -> d" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_intervals_hold_where_reports_of_a_person_share_a_permanent_response(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
