@@ -74,8 +74,8 @@ class _Address(NamedTuple):
             parts.netloc.encode("idna")
             (parts.path + parts.query + parts.fragment).encode("ascii")
             scheme, host, whole = parts.scheme, parts.hostname, not parts.query + parts.fragment
-            assert parts.port is None or parts.port > 0
-        except (AttributeError, ValueError, AssertionError):
+            whole &= parts.port != 0
+        except (AttributeError, ValueError):
             scheme, host, whole = "", None, False
         local = host in ("localhost", "127.0.0.1", "::1")
         if not host or not whole or not (scheme == "https" or (scheme == "http" and local)):

@@ -2,6 +2,8 @@
 
 import socket
 import sqlite3
+import subprocess
+import sys
 from collections import Counter
 from contextlib import closing, suppress
 from datetime import timedelta
@@ -348,12 +350,21 @@ def test_nothing_leaves_after_a_withdrawal_however_long_a_name_takes(
         *("http://collector.example", "ftp://127.0.0.1", "collector", "", "https://[::1"),
         *("https://a..b/", f"https://{'a' * 70}.example", "https://a.example/\u00fc"),
         *("https://a.example/?key=1", "https://a.example:x/", "https://"),
+        "https://a.example:0/",
     ],
 )
 def test_an_address_without_tls_is_refused(url: str) -> None:
     with pytest.raises(ParameterError, match="must be https"):
         Collector(url)
     Collector("https://collector.example/telemetry")
+
+
+@pytest.mark.exact
+def test_an_address_is_refused_also_where_assertions_are_left_out() -> None:
+    """With `python -O` port 0 was taken."""
+    asked = "from ldp.client import Collector; Collector('https://a.example:0/')"
+    done = subprocess.run([sys.executable, "-Oc", asked], capture_output=True, check=False)
+    assert b"must be https" in done.stderr
 
 
 @pytest.mark.exact
