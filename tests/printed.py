@@ -36,6 +36,8 @@ DECIMALS = 15
 """Most decimals of those: what is nearly 0 is a difference, rounded as the numbers it came from."""
 ROUNDING = 1e-9
 """Largest number of more digits that may be the rounding error of a 0."""
+LEAST_TAIL = 1e-15
+"""Least p-value of a law by transform, which is its error: ARM prints 1.681e-14 for 1.724e-14."""
 Numbers = dict[str, list[str]]
 """Numbers that a case printed: on the terminal, in its files, on its pages."""
 
@@ -261,10 +263,10 @@ def _shortened(number: str) -> str:
     """Return a number without commas, of at most `DIGITS` digits."""
     number = number.replace(",", "").replace("−", "-")
     digits = len(re.sub(r"[eE].*|\D", "", number).lstrip("0"))
-    if digits <= DIGITS:
+    if digits <= DIGITS and not LEAST_TAIL < abs(float(number)) < 1e-11:
         return number
     rounded = f"{round(float(number), DECIMALS):.{DIGITS}g}"
-    return rounded if abs(float(number)) > ROUNDING else "0"
+    return rounded if digits <= DIGITS or abs(float(number)) > ROUNDING else "0"
 
 
 def missing(expected: Iterable[str], printed: Iterable[str]) -> list[str]:
