@@ -123,6 +123,15 @@ def require_share(share: Any, name: str) -> float:
     return float(share)
 
 
+def require_shares(shares: Any, name: str) -> tuple[float, ...]:
+    """Return one share or several as floats; raise as `require_share`."""
+    try:
+        several = [*shares]
+    except TypeError:  # one
+        several = [shares]
+    return tuple(require_share(share, name) for share in several)
+
+
 def require_probability(number: Any, name: str) -> float:
     """Return the `number` as a float. Raises ParameterError, with `name`, unless it is from 0 to
     1."""

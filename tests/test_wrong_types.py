@@ -92,6 +92,14 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: central.noisy_histogram(["a"], **CURATOR, at_most=Wrong),
         "at_most must be a number",
     ),
+    "quantiles": (
+        lambda: server.decode_distribution(NUMBERS).at(quantiles=Wrong),
+        "quantiles must be a float or fraction",
+    ),
+    "no quantile": (
+        lambda: server.decode_by_category(BY_CATEGORY).at(quantiles=1),
+        "quantiles must lie strictly between 0 and 1",
+    ),
     "mu": (lambda: central.gaussian_delta(1.0, NONE), "mu must be a number"),
     "gaussian": (lambda: central.gaussian_mu(NONE, 1e-6), "epsilon must be a float"),
     "gaussian epsilon": (lambda: central.gaussian_epsilon(1.0, NONE), "delta must be a float"),
@@ -164,7 +172,7 @@ def test_results_and_explanations_take_every_type_of_real_numbers(
         server.decode(TABLE, rule=server.Rule(threshold=two)).at(reports_per_person=two),
         server.decode(MEMOISED, weighted_reports_per_client=two),
         server.decode_distribution(NUMBERS).at(level=half, quantiles=(quarter,)),
-        server.decode_by_category(BY_CATEGORY).at(quantiles=(quarter,)).under_fakes(quarter),
+        server.decode_by_category(BY_CATEGORY).at(quantiles=quarter).under_fakes(quarter),
         server.decode_mean(MEAN).at(level=half, reports_per_person=two).under_fakes(quarter),
     ]
     for place, result in enumerate(results):

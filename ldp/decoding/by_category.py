@@ -26,10 +26,11 @@ from ldp.decoding.distribution import (
     normal_reach,
 )
 from ldp.decoding.nodes import nodes_of_levels
-from ldp.errors import DecodeError, ParameterError, require_share
+from ldp.errors import DecodeError, ParameterError, require_share, require_shares
 from ldp.files import counted
 from ldp.mechanisms.bins import EqualBins
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
+from ldp.protocol.channel import convert
 from ldp.tables.estimates import table_details
 from ldp.tables.frame import Columns
 from ldp.tables.result import Line, Result
@@ -160,6 +161,9 @@ class Distributions(Result):
 
     of: Mapping[str, CategoryDistribution]
     quantiles: tuple[float, ...] = field(default=QUANTILES, kw_only=True)
+
+    def __post_init__(self) -> None:
+        convert(self, quantiles=require_shares)
 
     def __getitem__(self, category: str) -> CategoryDistribution:
         """Return the distribution of a category, at the level and the quantiles of all. Raises

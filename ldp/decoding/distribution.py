@@ -28,12 +28,13 @@ from ldp.arrays import Floats, Ints, increasing
 from ldp.decoding.fakes_among_nodes import FakesAmongNodes, most_moved
 from ldp.decoding.nodes import Nodes, expected_nodes, nodes_of_buckets, nodes_of_levels
 from ldp.decoding.tree import TreeFit
-from ldp.errors import DecodeError, ParameterError, require_share
+from ldp.errors import DecodeError, ParameterError, require_share, require_shares
 from ldp.files import counted
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.bins import Bins
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
+from ldp.protocol.channel import convert
 from ldp.tables.estimates import table_details
 from ldp.tables.fakes import Fakes, fake_reports
 from ldp.tables.frame import Columns, new_axes
@@ -94,6 +95,9 @@ class Distribution(Result):
     """Largest share of the reports that may be made up: intervals are then of the population from
     which the others come. None where all reports are taken as honest."""
     quantiles: tuple[float, ...] = field(default=QUANTILES, kw_only=True)
+
+    def __post_init__(self) -> None:
+        convert(self, quantiles=require_shares)
 
     @cached_property
     def _edges(self) -> Floats:
@@ -494,7 +498,7 @@ class Distribution(Result):
             **bias,
             "reports": self.reports,
             **self.controls,
-            "quantiles": [*map(float, self.quantiles)],
+            "quantiles": [*self.quantiles],
             "fakes_move": {"the share below any number": self.fakes_move()},
             **self._allowed(),
         }
