@@ -100,6 +100,27 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: server.decode_by_category(BY_CATEGORY).at(quantiles=1),
         "quantiles must lie strictly between 0 and 1",
     ),
+    "audit of nothing": (
+        lambda: audit.audit_encoder(CITIES, [], Wrong, trials=5),
+        "an audit needs values, and trials",
+    ),
+    "audit of no trial": (
+        lambda: audit.audit_encoder(CITIES, ["Oslo"], Wrong, trials=0),
+        "an audit needs values, and trials",
+    ),
+    "audit of half a trial": (
+        lambda: audit.epsilon_at_least(CITIES, ("Oslo", "Hell"), Wrong, trials=Wrong),
+        "an audit needs values, and trials",
+    ),
+    "audit that passes": (
+        lambda: audit.audit_encoder(CITIES, ["Oslo"], Wrong, trials=1, alpha=float("nan")),
+        "alpha must lie strictly between 0 and 1",
+    ),
+    "error": (
+        lambda: audit.epsilon_at_least(CITIES, ("Oslo", "Hell"), Wrong, trials=1, error=2),
+        "error must lie strictly between 0 and 1",
+    ),
+    "one value": (lambda: audit.worst_ratio(CITIES, ["Oslo"]), "give two values or more"),
     "mu": (lambda: central.gaussian_delta(1.0, NONE), "mu must be a number"),
     "gaussian": (lambda: central.gaussian_mu(NONE, 1e-6), "epsilon must be a float"),
     "gaussian epsilon": (lambda: central.gaussian_epsilon(1.0, NONE), "delta must be a float"),

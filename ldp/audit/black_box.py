@@ -8,10 +8,13 @@ bound is at most the promised epsilon.
 
 import math
 from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 
 from ldp.arrays import Ints
+from ldp.errors import ParameterError, require_share
 from ldp.mechanisms.base import CatalogueMechanism
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.hashing import Value
@@ -28,8 +31,11 @@ def epsilon_at_least(
     """Return a lower bound on the encoder's epsilon, wrong with probability `error` at most.
 
     It uses `trials` reports of each value of `pair`. The events that distinguish two values are
-    which of their cells a report names. Raises ReportError for foreign bytes.
+    which of their cells a report names. Raises ReportError for foreign bytes, and ParameterError
+    for no trials and an error outside (0, 1).
     """
+    require_trials(pair, trials)
+    error = require_share(error, "error")
     seen = [
         np.array(
             [_event(mechanism, pair, *r) for r in reports_of(mechanism, [value] * trials, encode)]
@@ -37,6 +43,13 @@ def epsilon_at_least(
         for value in pair
     ]
     return separation(seen, error)
+
+
+def require_trials(values: Sequence[Value], trials: Any) -> None:
+    """Raise ParameterError unless there is a value, and a whole number of trials of each, 1 or
+    more: an audit of nothing would pass."""
+    if not (len(values) and isinstance(trials, Integral) and trials > 0):
+        raise ParameterError("an audit needs values, and trials, a whole number, of each")
 
 
 def reports_of(

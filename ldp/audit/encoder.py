@@ -14,14 +14,14 @@ import numpy as np
 
 from ldp.arrays import Generator, Ints
 from ldp.audit.binomial_checks import sum_checks
-from ldp.audit.black_box import reports_of
+from ldp.audit.black_box import reports_of, require_trials
 from ldp.audit.cells import check_reports, check_values, is_rounded
 from ldp.audit.conditions import evened, largest_chance
 from ldp.audit.draws import Draws
 from ldp.audit.judging import Audit, Checks, judge, prefixed, summed
 from ldp.audit.law import likelihood
 from ldp.audit.reports import DEVICES, VALUE, VALUE_BEFORE
-from ldp.errors import from_extra
+from ldp.errors import from_extra, require_share
 from ldp.mechanisms import JointReport
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import CatalogueMechanism
@@ -89,9 +89,12 @@ def audit_encoder(
 ) -> Audit:
     """Encode every value `trials` times and check the reports against `mechanism`.
 
-    Raises ReportError when bytes are no report of the mechanism. Memory: about ten times
-    min(trials, CHUNK) x columns bytes.
+    Raises ReportError when bytes are no report of the mechanism, and ParameterError for no values
+    or trials, and an alpha outside (0, 1). Memory: about ten times min(trials, CHUNK) x columns
+    bytes.
     """
+    require_trials(values, trials)
+    alpha = require_share(alpha, "alpha")
     return judge(encoder_checks(mechanism, values, encode, trials), alpha)
 
 

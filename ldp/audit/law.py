@@ -12,6 +12,7 @@ from fractions import Fraction
 from itertools import combinations, permutations, product
 from typing import Any
 
+from ldp.errors import ParameterError
 from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import claimed_ratio, parts_of, values_of_parts
 from ldp.protocol.channel import exact_log
@@ -68,11 +69,14 @@ def likelihood(mechanism: Mechanism, cells: Sequence[int], number: int) -> float
 
 
 def worst_ratio(mechanism: CatalogueMechanism, values: Sequence[Value]) -> Fraction:
-    """Return max over reports and ordered pairs of `values` of P(report | a) / P(report | b)."""
+    """Return max over reports and ordered pairs of `values` of P(report | a) / P(report | b).
+    Raises ParameterError for fewer than two values."""
     return _worst_of([exact_law(mechanism, value) for value in values])
 
 
 def _worst_of(laws: Sequence[ReportLaw]) -> Fraction:
+    if len(laws) < 2:
+        raise ParameterError("give two values or more")
     return max(law[key] / other[key] for law, other in permutations(laws, 2) for key in law)
 
 

@@ -191,10 +191,13 @@ def shuffled_delta(mechanism: Shuffled, *, reports: int, epsilon: float, size: i
     with probability m(z), else 0, delta <= E[(Y_1 + ... + Y_reports)_+] / reports, for any values
     of the other people. Each Y is put on a lattice with its mean preserved, the sum's distribution
     computed by a tilted transform. Rounding and truncation are added. Raises ParameterError for
-    fewer than one report or a negative epsilon. Time: under a second for 2**20 points (`size`, a
-    power of 2).
+    fewer than one report, a negative epsilon, and a number of points `size` that is no power of 2
+    from 16 to 2**24. Time: under a second for 2**20 points.
     """
     require_whole(reports, "reports", 1, MOST_REPORTS)
+    require_whole(size, "size", 16, 1 << 24)
+    if size & (size - 1):
+        raise ParameterError(f"size must be a power of 2, got {size}")
     if not epsilon >= 0:
         raise ParameterError(f"epsilon must be >= 0, got {epsilon!r}")
     if isinstance(mechanism, Dummies):
