@@ -19,10 +19,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.base import Example
 from ldp.privacy_loss import compose
-from ldp.privacy_loss.shuffling import (
-    amplify_by_shuffling,
-    shuffled_delta,
-)
+from ldp.privacy_loss.shuffling import AnyMechanism, amplify_by_shuffling, shuffled_delta
 from ldp.protocol.hashing import Value
 from tests.examples import for_everything
 from tests.small_batches import batch_laws
@@ -213,3 +210,19 @@ def test_a_batch_that_cannot_be_is_one_clear_error() -> None:
             amplify_by_shuffling(rr(2, 1.0), **asked)
     with pytest.raises(ParameterError, match="epsilon"):
         shuffled_delta(rr(2, 1.0), reports=10, epsilon=math.nan)
+
+
+@pytest.mark.exact
+def test_a_lattice_of_no_power_of_two_bounds_nothing_and_is_refused() -> None:
+    """Of 1000 points delta was 190 times too small, and of 3 points it was negative."""
+    loud = AnyMechanism(3.0)
+
+    def delta(size: Any) -> float:
+        return shuffled_delta(loud, reports=1000, epsilon=0.5, size=size)
+
+    for wrong in (0, 3, 8, 1000, (1 << 14) - 1, 1 << 25, 1024.0):
+        with pytest.raises(ParameterError, match="size must be a"):
+            delta(wrong)
+    finest = delta(1 << 17)
+    for bits in range(4, 17):
+        assert delta(1 << bits) >= finest * (1 - 1e-9)
