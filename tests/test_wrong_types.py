@@ -30,6 +30,9 @@ NONE: Any = None
 TIME: Any = np.timedelta64(1, "s")
 ONE: Any = np.timedelta64(1)
 """Times that numpy calls whole numbers."""
+HALF: Any = 3.5
+PARTS: Any = [1.5, 2.0]
+TWO: Any = np.int64(2)
 CITIES = ldp.RandomizedResponse(categories=("Oslo", "Bergen", "Hell"), epsilon=4.0)
 TABLE = simulation.draw_table(CITIES, ["Oslo", "Hell"] * 50, generator=1)
 PART: Any = ldp.RandomizedResponse(categories=("a", "b"), epsilon=1.0)
@@ -121,6 +124,40 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
         "error must lie strictly between 0 and 1",
     ),
     "one value": (lambda: audit.worst_ratio(CITIES, ["Oslo"]), "give two values or more"),
+    "half a person": (
+        lambda: simulation.Population.of_counts({"Oslo": HALF}),
+        "counts must be whole numbers from 0",
+    ),
+    "half a person at the curator": (
+        lambda: central.noisy_histogram({"a": HALF, "b": 2}, **CURATOR),
+        "counts must be whole numbers from 0",
+    ),
+    "strings of half a person": (
+        lambda: central.noisy_strings({"a": HALF}, epsilon=1.0, delta=1e-6),
+        "counts must be whole numbers from 0",
+    ),
+    "mean of half a person": (
+        lambda: central.noisy_mean(np.ones(2), PARTS, bounds=(0, 8), epsilon=1.0),
+        "counts must be whole numbers from 0",
+    ),
+    "frequencies": (
+        lambda: simulation.draw_table(
+            CITIES, ["Oslo", "Hell"], frequencies=np.array([2.0, -1]), users=5
+        ),
+        "counts must be >= 0",
+    ),
+    "users": (
+        lambda: simulation.draw_table(CITIES, ["Oslo", "Hell"], frequencies=np.ones(2), users=-1),
+        "users must be from 1",
+    ),
+    "answers": (
+        lambda: ldp.UnaryEncoding(categories=("a", "b"), epsilon=1.0, at_most=TWO),
+        "at_most must be a whole number from 1 to 2 of type int, not int64",
+    ),
+    "bounds": (
+        lambda: ldp.OneBitMean(bounds=(0, float("nan")), epsilon=1.0),
+        "bounds must be two numbers",
+    ),
     "mu": (lambda: central.gaussian_delta(1.0, NONE), "mu must be a number"),
     "gaussian": (lambda: central.gaussian_mu(NONE, 1e-6), "epsilon must be a float"),
     "gaussian epsilon": (lambda: central.gaussian_epsilon(1.0, NONE), "delta must be a float"),
@@ -204,6 +241,15 @@ def test_results_and_explanations_take_every_type_of_real_numbers(
     data = explanation(registry, belief=quarter, certainty=number(0.75))
     assert "rather than" in in_text(data)
     assert json.dumps(data) == json.dumps(explanation(registry, belief=0.25, certainty=0.75))
+
+
+@pytest.mark.parametrize("number", [Fraction, np.float32, np.float64, np.int64, np.uint8])
+def test_bounds_are_of_every_type_of_real_numbers(number: Callable[[float], Any]) -> None:
+    """The least and the largest number of a column of numpy were refused as no numbers."""
+    bounds: Any = (number(0), number(8))
+    of_floats = ldp.OneBitMean(bounds=(0.0, 8.0), epsilon=1.0)
+    assert ldp.OneBitMean(bounds=bounds, epsilon=1.0).fingerprint == of_floats.fingerprint
+    assert planning.Mean(users=1000, epsilon=1.0, bounds=bounds).bounds == (0.0, 8.0)
 
 
 @pytest.mark.parametrize("level", [95, 0, -1, "0.95"])

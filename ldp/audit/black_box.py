@@ -48,7 +48,7 @@ def epsilon_at_least(
 def require_trials(values: Sequence[Value], trials: Any) -> None:
     """Raise ParameterError unless there is a value, and a whole number of trials of each, 1 or
     more: an audit of nothing would pass."""
-    if not (len(values) and isinstance(trials, Integral) and trials > 0):
+    if not (len(values) and isinstance(trials, Integral) and int(trials) > 0):
         raise ParameterError("an audit needs values, and trials, a whole number, of each")
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ldp.accounting import Cost, Neighbours
-from ldp.arrays import Floats, Ints, increasing, require_no_times, unmasked
+from ldp.arrays import Floats, Ints, increasing, require_no_times, unmasked, whole_counts
 from ldp.central.gaussian import require_budget
 from ldp.central.mechanisms import MOST_COUNT, DiscreteLaplace
 from ldp.central.noise import Noise, Releases
@@ -90,7 +90,7 @@ def noisy_histogram(
         raise ParameterError("categories must be at least one, and all different")
     noise, held = noise or Releases(), Counter(values)
     mechanism = _of_counts(epsilon, neighbours, at_most)
-    counts = np.array([held[name] for name in categories], dtype=np.int64)
+    counts = whole_counts([held[name] for name in categories], len(categories))
     return Histogram(
         categories=categories,
         counts=tuple(mechanism.release(counts, noise).tolist()),
@@ -126,8 +126,9 @@ def noisy_strings(
     is_covered = -math.log1p(-delta / at_most) <= epsilon / mechanism.sensitivity
     alone = at_most if is_covered else mechanism.sensitivity
     threshold = 1 + mechanism.upper_tail(delta / alone)
-    names = [name for name, count in held.items() if count > 0]
-    counts = np.array([held[name] for name in names], dtype=np.int64)
+    counts = whole_counts([*held.values()], len(held))
+    names = [name for name, count in zip(held, counts, strict=True) if count]
+    counts = counts[counts > 0]
     noisy = mechanism.release(counts, noise).tolist() if names else []
     rows = sorted(zip(noisy, names, strict=True), key=lambda row: (-row[0], row[1]))
     released = [(count, name) for count, name in rows if count >= threshold]
@@ -164,7 +165,8 @@ def noisy_mean(
     numbers = unmasked(numbers)
     if not 0 < high - low < math.inf:
         raise ParameterError("bounds must be finite, low below high, and less than 1.8e308 apart")
-    held = np.ones(len(numbers), np.int64) if counts is None else np.asarray(counts, np.int64)
+    size = len(numbers)
+    held = np.ones(size, np.int64) if counts is None else whole_counts(counts, size)
     people = int(held.sum())
     if not people or np.isnan(numbers).any():
         raise ParameterError("a mean needs one number or more, and no NaN")

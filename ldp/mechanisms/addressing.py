@@ -10,6 +10,7 @@ from math import comb
 from typing import ClassVar, Protocol
 
 from ldp.errors import ParameterError
+from ldp.protocol.channel import require_whole
 from ldp.protocol.hashing import Value as Value
 from ldp.protocol.hashing import value_bytes
 from ldp.protocol.kinds import ManyCells
@@ -181,5 +182,5 @@ def unpacked(point: int) -> list[int]:
 def require_at_most(at_most: object, answers: int, name: str = "at_most") -> None:
     """Raise ParameterError, with `name`, unless `at_most` is None, for one answer a person, or a
     whole number from 1 to `answers`."""
-    if at_most is not None and (type(at_most) is not int or not 1 <= at_most <= answers):
-        raise ParameterError(f"{name} must be a whole number from 1 to {answers}")
+    if at_most is not None:
+        require_whole(at_most, name, 1, answers)

@@ -18,6 +18,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from numbers import Integral
+from typing import Any
 
 from ldp.errors import ParameterError, is_real, require_one_of
 from ldp.mechanisms.addressing import Rounding
@@ -28,6 +29,8 @@ from ldp.protocol.channel import (
     convert,
     direct_channel,
     nearest_whole,
+    real_number,
+    real_number_up,
     require_epsilon,
     require_whole,
 )
@@ -44,16 +47,16 @@ _DECIMAL = re.compile(r" *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *")
 Range = tuple[float, float]
 
 
-def require_range(bounds: object, name: str = "bounds") -> Range:
+def require_range(bounds: Any, name: str = "bounds") -> Range:
     """Return `bounds` as (low, high). Raises ParameterError, with `name`, unless they are two
     numbers, low < high, within `LARGEST` and far enough apart for `MOST_BINS` bins."""
-    if isinstance(bounds, list | tuple) and len(bounds) == 2:
-        low, high = bounds
-        if all(type(end) in (int, float) and -LARGEST <= end <= LARGEST for end in bounds):
-            # turns -0.0 into 0.0
-            low, high = float(low) + 0.0, float(high) + 0.0
-            if low < low + (high - low) / MOST_BINS < high:
-                return low, high
+    is_pair = isinstance(bounds, list | tuple) and len(bounds) == 2
+    if is_pair and all(map(is_real, bounds)):
+        # turns -0.0 into 0.0
+        low, high = (real_number(end, name) + 0.0 for end in bounds)
+        is_right = -LARGEST <= low < low + (high - low) / MOST_BINS < high
+        if is_right and real_number_up(bounds[1], name) <= LARGEST:
+            return low, high
     raise ParameterError(
         f"{name} must be two numbers, the lower first, at most 2**53 in size and not too close"
     )

@@ -93,7 +93,7 @@ class Population:
     @classmethod
     def of_counts(cls, counts: Mapping[Any, int]) -> "Population":
         """Return the population in which as many people hold each value as `counts` says."""
-        return cls((*counts,), counts=np.array([*counts.values()], dtype=np.int64))
+        return cls((*counts,), counts=whole_counts([*counts.values()], len(counts)))
 
     @property
     def numbers(self) -> Ints:

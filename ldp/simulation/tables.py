@@ -144,7 +144,8 @@ def draw_table(
         raise ParameterError("a person sends several messages: use draw_tables")
     generator = generator_of(generator)
     if frequencies is not None and users is not None and counts is None:
-        counts = generator.multinomial(users, frequencies)
+        people = Population(values, frequencies=frequencies)
+        counts = people.sample(users, generator).numbers
     elif frequencies is not None or users is not None:
         raise ParameterError("give either counts, or frequencies and users")
     values, counts = _held(values, counts)
