@@ -11,9 +11,12 @@ from typing import Any
 from ldp.errors import ParameterError
 
 
-def is_pipe(path: Path) -> bool:
-    """Return whether a file is a named pipe, to which nobody may ever write. The pipes that a shell
-    makes for a command are in /dev, and do not count."""
+def is_endless(path: Path) -> bool:
+    """Return whether a file may never end: a named pipe, to which nobody may ever write, or a
+    device such as /dev/zero or a terminal. The pipes that a shell makes for a command are in /dev,
+    and do not count, nor does /dev/null."""
+    if path.is_char_device():
+        return not path.samefile(os.devnull)
     return path.is_fifo() and not str(path).startswith(("/dev/", "/proc/"))
 
 
@@ -29,11 +32,14 @@ def is_missing(path: Path) -> bool:
     return False
 
 
-def bytes_of(path: Path) -> bytes:
-    """Return the bytes of a file. Raises OSError if it cannot be read or is a named pipe."""
-    if is_pipe(path):
-        raise OSError(errno.ESPIPE, "it is a named pipe")
+def bytes_of(path: Path, most: float = math.inf) -> bytes:
+    """Return the bytes of a file. Raises OSError if it cannot be read, may never end or has more
+    than `most` bytes."""
+    if is_endless(path):
+        raise OSError(errno.ESPIPE, "it is a named pipe or a device, which may never end")
     with open(path, "rb", buffering=0) as file:
+        if os.fstat(file.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, f"it has more than {most:,} bytes")
         return file.readall()
 
 

@@ -18,7 +18,7 @@ import click
 
 from ldp.cli.parsing import SHARE, Typed
 from ldp.errors import ParameterError
-from ldp.files import finite, is_pipe
+from ldp.files import finite, is_endless
 from ldp.protocol.keys import duration
 from ldp.registry.definitions import Metric
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 class _File(click.Path):
     """The name of a file or folder. It raises a usage error for "-" where no stream can stand for
     it, for "", which pathlib takes for the current folder, for a URL, which would become a folder
-    of that name, and for a named pipe, which may never be written."""
+    of that name, and for a pipe or a device, which may never end."""
 
     def convert(self, value: Any, *place: Any) -> Any:
         if str(value) == "-":
             self.fail('"-" is not supported here; name a file', *place)
         if not str(value).strip() or "\0" in str(value):
             self.fail("it names no file", *place)
-        if is_pipe(Path(value)):
-            self.fail("is a named pipe, which may never be written; name a file", *place)
+        if is_endless(Path(value)):
+            self.fail("is a named pipe or a device, which may never end; name a file", *place)
         if re.match("[A-Za-z][A-Za-z0-9+.-]*://", str(value)):
             self.fail("is a URL; name a file or folder of this machine", *place)
         return super().convert(value, *place)

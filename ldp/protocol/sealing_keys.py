@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from ldp.errors import ParameterError, ReportError, from_extra
-from ldp.protocol.batch import Item
+from ldp.files import bytes_of
+from ldp.protocol.batch import MOST_BYTES, Item
 from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Attestation, Content
 
 with from_extra("sealing reports", "sealed"):
@@ -76,7 +77,7 @@ class _KeyFile:
         """Read a key from a PEM file (PKCS #8, not encrypted). Raises ParameterError for any other
         file."""
         try:
-            key = load_pem_private_key(path.read_bytes(), None)
+            key = load_pem_private_key(bytes_of(path, MOST_BYTES), None)
         except OSError as error:
             raise ParameterError(f"cannot read the key {path}: {error.strerror}") from None
         except (ValueError, TypeError):

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 Kinds = Mapping[type | UnionType, str]
 """Types of JSON, each with the names of the fields that have it, separated by spaces."""
+MOST_BYTES = 1 << 28
+"""Largest number of bytes of a file of JSON or TOML."""
 _SHAPELESS = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")
 
 
@@ -53,7 +55,7 @@ def _read(
     from ldp.files import bytes_of
 
     try:
-        return parse(bytes_of(path).decode())
+        return parse(bytes_of(path, MOST_BYTES).decode())
     except OSError as reason:
         raise error(f"cannot read {path}: {reason.strerror}") from None
     except (ValueError, RecursionError) as wrong:

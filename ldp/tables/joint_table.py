@@ -7,7 +7,7 @@ from typing import Any
 
 from ldp.arrays import Bytes, RowNumbers
 from ldp.errors import DecodeError, MergeError, ReportError, errors_in
-from ldp.files import write_whole
+from ldp.files import bytes_of, write_whole
 from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.mechanisms.base import require_mechanism
 from ldp.mechanisms.joint_base import JointMechanism
@@ -217,7 +217,7 @@ def load_table(path: str | Path) -> Table | JointTable:
     """Read a table file of either kind. Raises DecodeError, which names the file, when it is
     foreign or damaged."""
     with errors_in(path, DecodeError):
-        data = Path(path).read_bytes()
+        data = bytes_of(Path(path))
         with decode_errors():
             joint = "mechanism" in wire.parse_table(data)[0]
         return JointTable.from_bytes(data) if joint else Table.from_bytes(data)

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from ldp.arrays import AnyInts, Bytes, Ints, RowNumbers, add_at, array_of
 from ldp.bulk.counting import count_bits, walsh_hadamard
 from ldp.errors import DecodeError, LdpError, MergeError, ParameterError, ReportError, errors_in
-from ldp.files import counted, write_whole
+from ldp.files import bytes_of, counted, write_whole
 from ldp.mechanisms import CatalogueMechanism, Mechanism, from_parameters
 from ldp.mechanisms.base import require_mechanism
 from ldp.protocol import wire
@@ -330,7 +330,7 @@ class Table:
         """Read a table file. Raises DecodeError, which names the file, when it is foreign or
         damaged."""
         with errors_in(path, DecodeError):
-            return cls.from_bytes(Path(path).read_bytes())
+            return cls.from_bytes(bytes_of(Path(path)))
 
 
 def one_table(table: Any) -> Table:

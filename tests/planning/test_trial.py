@@ -498,11 +498,18 @@ def test_very_many_different_values_are_refused_and_numbers_rounded(
 @pytest.mark.exact
 @pytest.mark.parametrize(
     "words",
-    ["try pipe.csv", "decode pipe.csv --out x.csv", "report pipe.csv --out x.html"],
+    [
+        "try pipe.csv",
+        "decode pipe.csv --out x.csv",
+        "report pipe.csv --out x.html",
+        "key pipe.csv",
+        "registry check pipe.csv",
+    ],
 )
 def test_a_named_pipe_is_refused_and_not_waited_for(
     words: str, trips: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     os.mkfifo(trips.with_name("pipe.csv"))
-    assert run(words, monkeypatch) == 2
-    assert "is a named pipe, which may never be written" in capsys.readouterr().err
+    for file in ("pipe.csv", "/dev/zero"):
+        assert run(words.replace("pipe.csv", file), monkeypatch) == 2
+        assert "is a named pipe or a device, which may never end" in capsys.readouterr().err

@@ -39,6 +39,7 @@ USES = {
 NO = (
     *("audit.json: not a certificate", "signed.json: not a record of", "metrics.lock: not a whole"),
     "is a named pipe",
+    "it has more than",
 )
 GARBAGE: dict[str, bytes] = {
     "nothing": b"",
@@ -102,6 +103,14 @@ def test_garbage_is_refused_in_one_line(
     (written / file).unlink()
     os.mkfifo(written / file)
     assert "is a named pipe" in refused(file)
+    for endless in ("/dev/zero", "/dev/tty"):
+        (written / file).unlink()
+        (written / file).symlink_to(endless)
+        assert "is a named pipe or a device, which may never end" in refused(file)
+    (written / file).unlink()
+    with (written / file).open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    assert "it has more than 268,435,456 bytes" in refused(file)
 
 
 def objects(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
