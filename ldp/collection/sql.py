@@ -47,7 +47,7 @@ DIALECTS: Mapping[str, Mapping[str, str]] = {
         "ones": "bit_count(({})::BIT(32))",
         "divided": "{} / {}",
         "float": "FLOAT8",
-        "bytes": "'\\x{}'",
+        "bytes": "decode('{}', 'hex')",
         "apart": " OFFSET 0",
     },
     "spark": {
@@ -137,13 +137,19 @@ def _quoted(dialect: str) -> tuple[str, ...]:
 
 
 def _text(dialect: str, text: str) -> str:
-    """Return a text as a constant of a query."""
+    """Return a text as a constant of a query, which no setting of the database reads in another
+    way: whether a backslash escapes is one in PostgreSQL and in Spark."""
     if DIALECTS[dialect]["quote"] == '"':
         if "\0" in text and dialect == "postgres":
             raise ParameterError("a category has a NUL, and no text of PostgreSQL may")
-        return f"'{text.replace(chr(39), chr(39) * 2)}'"
-    plain = (sign if sign.isalnum() or sign == " " else f"\\U{ord(sign):08x}" for sign in text)
-    return f"'{''.join(plain)}'"
+        plain = f"'{text.replace(chr(39), chr(39) * 2)}'"
+        escapes = dialect == "postgres" and "\\" in text
+        return "E" * escapes + plain.replace("\\", "\\" * (1 + escapes))
+    is_plain = all(sign.isalnum() or sign == " " for sign in text)
+    if dialect == "spark" and not is_plain:
+        return f"CAST(X'{text.encode().hex()}' AS STRING)"
+    signs = (sign if sign.isalnum() or sign == " " else f"\\U{ord(sign):08x}" for sign in text)
+    return f"'{''.join(signs)}'"
 
 
 def has_estimates(mechanism: Mechanism) -> bool:

@@ -20,9 +20,10 @@ from ldp.collection.store import read_reports, report_files
 from ldp.decoding import binomials
 from ldp.decoding.binomials import count_interval, share_interval
 from ldp.errors import DecodeError, ParameterError
-from ldp.mechanisms import Mechanism
+from ldp.mechanisms import Encoder, Mechanism
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import Channel
+from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import pack_report
 from ldp.server import Table, decode
 from ldp.simulation import Population, draw_reports
@@ -269,6 +270,41 @@ def plan_of(connection: Any, query: str) -> str:
     """Return the plan of a query that is one statement, with all expressions."""
     plan = connection.execute(f"EXPLAIN (VERBOSE) {query.split(chr(10), 1)[1]}".encode())
     return "\n".join(line for (line,) in plan.fetchall())
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_postgres_reads_categories_as_they_are_at_any_setting(postgres: str) -> None:
+    """With backslashes that escape, one category was another query, and no report was counted."""
+    import psycopg
+
+    odd = ("O'Hare", "a''b", "c\\d", "\\', 0), (9, 'x", "Åre, \n")
+    mechanism = RandomizedResponse(categories=odd, epsilon=2.0)
+    encoder = Encoder(mechanism, SeededBits(b"odd"))
+    query = counting_query("postgres", "m", 1, mechanism, estimates=True).encode()
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("CREATE TEMPORARY TABLE reports (report bytea)")
+        for value in odd * 20:
+            connection.execute("INSERT INTO reports VALUES (%s)", [encoder.encode(value)])
+        rows = [
+            connection.execute(f"SET standard_conforming_strings = {setting}".encode())
+            and connection.execute(query).fetchall()
+            for setting in ("on", "off")
+        ]
+    assert rows[0] == rows[1]
+    assert {value for value, *_ in rows[1]} == {*odd}
+    assert sum(estimate for _, estimate, *_ in rows[1]) == pytest.approx(100)
+
+
+@pytest.mark.exact
+def test_texts_of_spark_have_no_backslash() -> None:
+    """Whether one escapes is a setting: spark.sql.parser.escapedStringLiterals."""
+    odd = "\\U00000041"
+    mechanism = RandomizedResponse(categories=("a b", "c'", odd), epsilon=1.0)
+    query = counting_query("spark", "m", 1, mechanism, estimates=True)
+    assert "\\" not in query
+    assert "'a b'" in query
+    assert f"CAST(X'{odd.encode().hex()}' AS STRING)" in query
 
 
 STAND_INS = """
