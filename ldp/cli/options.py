@@ -138,9 +138,17 @@ def say(
     person gets `words`, lines or one text, and on a terminal also the command `following` to run
     next, whose `places` are quoted for a shell."""
     text = words if isinstance(words, str) else "\n".join(words)
-    click.echo(json.dumps(finite(result), allow_nan=False) if as_json else text)
+    fitted = "\n".join(map(_fitted, text.split("\n")))
+    click.echo(json.dumps(finite(result), allow_nan=False) if as_json else fitted)
     if following and not as_json and sys.stdout.isatty():
         click.echo(f"next: {following.format(*(shlex.quote(str(place)) for place in places))}")
+
+
+def _fitted(line: str) -> str:
+    """Return a line in as many as a terminal needs. No word is broken, so paths stay whole."""
+    if len(line) <= (width := text_width()):
+        return line
+    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:

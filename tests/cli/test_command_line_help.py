@@ -138,6 +138,25 @@ def test_an_explanation_fits_the_terminal(
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(
+    "words",
+    ["registry check metrics.toml", "plan list --domain 4 --users 10000 --epsilon 4"],
+)
+def test_every_line_fits_the_terminal_and_nothing_else_changes(
+    words: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words, monkeypatch) == 0
+    whole = capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "72")
+    assert run(words, monkeypatch) == 0
+    fitted = capsys.readouterr().out.partition("next: ")[0]
+    assert max(map(len, fitted.splitlines())) <= 72 < max(map(len, whole.splitlines()))
+    # the columns of a wide table are in parts, each with the first
+    assert {*fitted.split()} == {*whole.split()}
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("columns", [1, 21, 40])
 def test_a_table_wider_than_the_terminal_is_in_parts(
     columns: int, monkeypatch: pytest.MonkeyPatch
