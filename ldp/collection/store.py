@@ -162,12 +162,12 @@ def report_files(
 
 
 def require_no_copy(files: Iterable[tuple[str, StorePath]]) -> None:
-    """Raise ReportError when two of the `files`, pairs (day, file), have the same day and bytes and
-    the same name, or in their names the digits that a writer drew, as "9f0c... (1).parquet" has."""
-    names = dict[tuple[str, str], StorePath]()
+    """Raise ReportError when two of the `files`, pairs (day, file), have the same bytes, and in
+    their names the digits that a writer drew, as "9f0c... (1).parquet" has, or name and day."""
+    names = dict[str, StorePath]()
     for day, path in files:
         digits = _DIGITS.search(path.name)
-        other = names.setdefault((day, digits[0] if digits else path.name), path)
+        other = names.setdefault(digits[0] if digits else f"{day}/{path.name}", path)
         if other != path and path.read_bytes() == other.read_bytes():
             raise ReportError(f"{path} is a copy of {other}: count one of them")
 

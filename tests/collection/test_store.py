@@ -284,6 +284,23 @@ def test_a_copy_of_a_file_in_another_store_is_not_counted(tmp_path: Path) -> Non
 
 
 @pytest.mark.exact
+def test_a_copy_on_another_day_is_not_counted(tmp_path: Path) -> None:
+    """Its reports were counted twice, so that intervals were too short."""
+    path = stored(tmp_path, 1)
+    copy = path.parent.with_name("day=1970-01-01") / path.name
+    copy.parent.mkdir()
+    shutil.copy(path, copy)
+    with pytest.raises(ReportError, match=r"is a copy of .*: count one of them"):
+        counted(tmp_path)
+    # of other reports under the name, and of names that a person chose, none is a copy
+    copy.write_bytes(stored(tmp_path / "other", 2).read_bytes())
+    assert counted(tmp_path).total == 10_300
+    for file in (path, shutil.copy(path, copy)):
+        Path(file).rename(Path(file).with_name("monday.parquet"))
+    assert counted(tmp_path).total == 10_300
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("name", ["{} (copy)", "{}.bak", "Copy of {}", "{}~", "{} - 2"])
 def test_a_copy_under_another_name_is_not_counted(name: str, tmp_path: Path) -> None:
     path = stored(tmp_path, 1)
