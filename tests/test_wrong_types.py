@@ -158,6 +158,12 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: ldp.OneBitMean(bounds=(0, float("nan")), epsilon=1.0),
         "bounds must be two numbers",
     ),
+    "bound of one value": (lambda: planning.lower_bound(1, 2.0), "domain must be two values"),
+    "bound of no epsilon": (lambda: planning.lower_bound(4, -1), "epsilon must be finite and > 0"),
+    "ratio of no report": (
+        lambda: planning.bound_ratio(CITIES, 3, reports=0),
+        "reports must be finite and > 0",
+    ),
     "mu": (lambda: central.gaussian_delta(1.0, NONE), "mu must be a number"),
     "gaussian": (lambda: central.gaussian_mu(NONE, 1e-6), "epsilon must be a float"),
     "gaussian epsilon": (lambda: central.gaussian_epsilon(1.0, NONE), "delta must be a float"),

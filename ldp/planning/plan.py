@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ldp.accounting.bisection import least_number
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, require_positive
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.hierarchical_histogram import MOST_COLUMNS
@@ -290,11 +290,16 @@ def lower_bound(domain: int, epsilon: float) -> float:
 
         min over w of (d-1)**2 (w x + d - w)**2 / (d**2 (x-1)**2 w (d-w)) - (d-1) / d**2,
 
-    with x = e**epsilon and w a whole number. Subset selection of w values has it.
+    with x = e**epsilon and w a whole number. Subset selection of w values has it. Raises
+    ParameterError for fewer than two values, and an epsilon that is not above 0.
 
     >>> round(lower_bound(2600, 4.0), 5)     # for many values 4 x / (x - 1)**2 = 0.07602
     0.07558
     """
+    require_positive(epsilon, "epsilon")
+    if not domain >= 2:
+        raise ParameterError("domain must be two values or more")
+    epsilon = min(float(epsilon), 700.0)  # e**710 is no double
     d, rest = domain, domain / math.expm1(epsilon)
 
     # the difference above without cancellation
@@ -308,8 +313,10 @@ def lower_bound(domain: int, epsilon: float) -> float:
 def bound_ratio(mechanism: Mechanism, domain: int, reports: int = 1, squares: float = 0.0) -> float:
     """Return the mean variance of the counts of all `domain` values, divided by the least that any
     unbiased mechanism has at the epsilon of one report. `squares`: sum of the squared frequencies
-    of all values, which matters to sketches alone."""
+    of all values, which matters to sketches alone. Raises ParameterError as `lower_bound`."""
+    require_positive(reports, "reports")
+    least = reports * lower_bound(domain, mechanism.cost.epsilon)
     others = squares * (domain - 1) / domain
     # it is linear in both
     mean = float(mechanism.variance(reports, 1 / domain, others))
-    return mean / (reports * lower_bound(domain, mechanism.cost.epsilon))
+    return mean / least
