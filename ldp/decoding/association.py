@@ -30,7 +30,7 @@ from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.outcomes import cell_factors
 from ldp.protocol.kinds import Index
-from ldp.tables.estimates import Normal, Rule, spread, widened
+from ldp.tables.estimates import Normal, Rule, interval_columns, selected_miss, spread, widened
 from ldp.tables.frame import Columns
 from ldp.tables.joint_table import JointTable
 from ldp.tables.patterns import Patterns, group_reports
@@ -166,7 +166,7 @@ class Association(Result):
 
     kind = "association"
     digits = None
-    offers = frozenset(("population",))
+    offers = frozenset(("selected", "population"))
 
     values: tuple[tuple[str, ...], ...]
     shares: Floats
@@ -205,17 +205,20 @@ class Association(Result):
         return (rule or self.rule).discovers(self.count, self.p_value)
 
     def _interval(
-        self, level: float, *, population: bool = False, **_: bool
+        self, level: float, *, selected: bool = False, population: bool = False, **_: bool
     ) -> tuple[Floats, Floats]:
         """Return (low, high), shape of `shares`, for the number of these reports that held the
         cell. They are not clipped. At a large epsilon few reports lie, and each moves the count by
         one. So an interval reaches one report to both sides at least."""
+        miss = 1 - level
+        if selected:
+            miss = selected_miss(miss, self.detected())
         wide = spread(self.unbiased, self.std_error, self.reports if population else 0)
-        reach = np.hypot(Normal().upper((1 - level) / 2) * wide, 1.0)
+        reach = np.hypot(Normal().upper(miss / 2) * wide, 1.0)
         low, high = self.unbiased - reach, self.unbiased + reach
         if population and self.more:
             ends = (low, high, self.unbiased, self.unbiased)
-            return widened(ends, self.reports, self.reports, self.more, 1 - level)
+            return widened(ends, self.reports, self.reports, self.more, miss)
         return low, high
 
     @property
@@ -229,15 +232,12 @@ class Association(Result):
     def _columns(self) -> Columns:
         """Return a row for each cell, the largest count first, with the interval within [0,
         reports]."""
-        low, high = (np.clip(end, 0, self.reports) for end in self.interval())
+        discovered = self.detected()
         columns = {
             "estimate": self.count,
             "unbiased": self.unbiased,
             "std_error": self.std_error,
-            "low": low,
-            "high": high,
-            "p_value": self.p_value,
-            "discovered": self.detected().astype(np.int64),
+            **interval_columns(self, discovered),
         }
         order = np.argsort(-self.count, axis=None, kind="stable")
         texts = zip(*product(*self.values), strict=True)

@@ -29,7 +29,8 @@ def facts(file: SavedResult) -> Iterator[tuple[str, str]]:
     )
     yield (
         "Intervals",
-        f"{level}, for a combination that was chosen beforehand, not for the largest picked here.",
+        f"{level}, for a combination that was chosen beforehand. The file has wider ones for the "
+        "marked combinations.",
     )
     test = summary["independence"]
     if test["p_value"] is not None:

@@ -219,7 +219,7 @@ class Estimates(Result):
         """
         miss = 1 - level
         if selected:
-            miss *= max(1, int(self.detected().sum())) / max(1, len(self.values))
+            miss = selected_miss(miss, self.detected())
         honest = self.reports - self.fakes.number
         scale = 1.0
         if population and honest:
@@ -266,8 +266,6 @@ class Estimates(Result):
     def _columns(self) -> Columns:
         """Return the columns, largest count first but for buckets, which stay as they are.
         Intervals lie within [0, reports]."""
-        bounds = [*self.interval(), *self.interval(selected=True)]
-        low, high, selected_low, selected_high = (np.clip(end, 0, self.reports) for end in bounds)
         discovered = self.detected()
         count = self.count if self.projected is None else self.projected
         order = np.lexsort((-self.count, -count))
@@ -277,12 +275,7 @@ class Estimates(Result):
             "estimate": count,
             "unbiased": np.full(order.size, np.nan) if self.projected is None else self.count,
             "std_error": self.std_error,
-            "low": low,
-            "high": high,
-            "p_value": self.p_value,
-            "discovered": discovered.astype(np.int64),
-            "selected_low": np.where(discovered, selected_low, np.nan),
-            "selected_high": np.where(discovered, selected_high, np.nan),
+            **interval_columns(self, discovered),
         }
         values = np.fromiter(self.values, object, len(self.values))[order].tolist()
         return {"value": values, **{name: column[order] for name, column in columns.items()}}
@@ -323,6 +316,28 @@ class Estimates(Result):
             "control": self.rule.control,
             "threshold": self.rule.threshold,
         }
+
+
+def selected_miss(miss: float, discovered: Bools) -> float:
+    """Return the probability of a miss at which intervals of the `discovered` miss with `miss` on
+    average (Benjamini and Yekutieli 2005): times R / m for R discoveries among m."""
+    return miss * max(1, int(discovered.sum())) / max(1, discovered.size)
+
+
+def interval_columns(result: Any, discovered: Bools) -> dict[str, Any]:
+    """Return the columns of a `result` from `low` to `selected_high`, ends within [0, reports], NaN
+    where an interval is selected and its row not `discovered`."""
+    bounds = [*result.interval(), *result.interval(selected=True)]
+    low, high, *selected = (np.clip(end, 0, result.reports) for end in bounds)
+    selected_low, selected_high = (np.where(discovered, end, np.nan) for end in selected)
+    return {
+        "low": low,
+        "high": high,
+        "p_value": result.p_value,
+        "discovered": discovered.astype(np.int64),
+        "selected_low": selected_low,
+        "selected_high": selected_high,
+    }
 
 
 def spread(count: Floats, std_error: Floats, sample: int) -> Floats:

@@ -247,6 +247,22 @@ def test_intervals_are_of_the_table_or_of_a_population_at_a_level_inside_0_and_1
 
 
 @pytest.mark.exact
+def test_intervals_of_discovered_cells_allow_for_the_choice() -> None:
+    some = associate(table_of(BOTH, PAIRS, [900, 0, 0, 0, 0, 900], np.random.default_rng(1)))
+    number = int(some.detected().sum())
+    assert 0 < number < 6
+    ends = some.interval(selected=True)
+    assert np.allclose(ends, some.interval(1 - 0.05 * number / 6))
+    assert (ends[1] - ends[0] > np.subtract(*some.interval()[::-1])).all()
+    columns = some.columns
+    discovered = np.asarray(columns["discovered"]) > 0
+    order = np.argsort(-some.count, axis=None, kind="stable")
+    for name, end in zip(("selected_low", "selected_high"), ends, strict=True):
+        expected = np.where(discovered, np.clip(end.ravel()[order], 0, 1800), np.nan)
+        assert np.allclose(np.asarray(columns[name]), expected, equal_nan=True)
+
+
+@pytest.mark.exact
 def test_reports_that_hardly_lie_are_said_to_be_few_for_normal_errors() -> None:
     generator = np.random.default_rng(1)
     loud = JointReport(of=tuple(replace(part, epsilon=8.0) for part in (KINDS, ANSWERS)))

@@ -235,7 +235,6 @@ def test_intervals_that_a_kind_has_not_are_refused() -> None:
     for kind, asked in (
         *(("numbers", name) for name in ("selected", "population")),
         *(("regression", name) for name in ("selected", "population")),
-        ("association", "selected"),
     ):
         with pytest.raises(ParameterError, match="no such intervals"):
             kinds[kind].interval(**{asked: True})
