@@ -260,7 +260,8 @@ def _decode_pairs(table: "JointTable", _: "Spelling | None", options: _Options) 
         _listed(path, part.spelling, part) for (_, part), path in zip(parts, paths, strict=False)
     ]
     association = associate_members(table, listed or None, options.rule)
-    for warning in association.details["warnings"]:
+    details = association.details
+    for warning in filter(None, (details["warning"], *details["warnings"])):
         warn(warning)
     association = association.at(
         level=options.level,

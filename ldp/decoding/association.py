@@ -146,6 +146,10 @@ DECOYS, AT_ONCE = 64, 8
 likelihoods are in memory at once."""
 MOST_POINTS = 1 << 20
 """Number of integers of hashed values that are in memory at once."""
+INEXACT = (
+    "of rare values in so many reports, the test of independence rejects more often than it says"
+)
+"""Warning about the test alone, which the counts do not need."""
 LEAST_ERROR = 1e-9
 """Least standard error that a p-value is computed from, for each report."""
 
@@ -326,11 +330,6 @@ def associate(
     std_error = np.where(cells.std_error < ALIKE * stated, stated, cells.std_error)
     counts = patterns.counts
     test = cache(lambda each: independence(factors, counts, margins, places, each))
-    if not test(1.0).is_exact:
-        warnings.append(
-            "of rare values in so many reports, the test of independence rejects more often than "
-            "it says"
-        )
     are_few = bool((cells.telling < FEW).any())
     if are_few:
         warnings.append(
@@ -356,7 +355,8 @@ def associate(
             "steps": fit.steps,
             "last_change": fit.change,
             "rule": asdict(rule),
-            "warnings": warnings,
+            "warning": "; ".join(warnings),
+            "warnings": [] if test(1.0).is_exact else [INEXACT],
         },
     )
 
