@@ -76,14 +76,18 @@ def test_ldp_decode_writes_the_cells_and_prints_the_test(
     assert "1 % of made-up reports could move a cell by" in told
     assert "independent? chi-square" in told
     lines = out.read_text().splitlines()
-    assert lines[0] == "value_1,value_2,estimate,unbiased,std_error,low,high,p_value,discovered"
-    _, _, _, count, error, low, high, p_value, discovered = lines[1].split(",")
+    assert lines[0] == (
+        "value_1,value_2,estimate,unbiased,std_error,low,high,p_value,discovered,"
+        "selected_low,selected_high"
+    )
+    _, _, _, count, error, low, high, p_value, discovered, *selected = lines[1].split(",")
+    assert float(selected[0]) < float(low) < float(high) < float(selected[1])
     assert float(low) == pytest.approx(float(count) - 1.96 * float(error), abs=0.2 * float(error))
     assert float(high) == pytest.approx(float(low) + 3.92 * float(error), rel=1e-3)
     assert (float(p_value) < 1e-6, discovered) == (True, "1")
     summary = json.loads(out.with_suffix(".json").read_text())
     assert (summary["level"], summary["alpha"], summary["control"]) == (0.95, 0.05, "fdr")
-    assert summary["detected"] == sum(line.endswith(",1") for line in lines[1:])
+    assert summary["detected"] == sum(line.split(",")[8] == "1" for line in lines[1:])
     assert 0.01 * 10_500 < summary["fakes_move"] < 10_500
     run(capsys, *words, "--level", 0.5, "--out", tmp_path / "half.csv")
     ends = (tmp_path / "half.csv").read_text().splitlines()[1].split(",")[5:7]
